@@ -1,0 +1,1 @@
+"""expb-tui: a terminal cockpit for people who run AI research agents."""

@@ -1,0 +1,46 @@
+"""Cleaning text from outside before a person sees it (hazards.md 17), and words for durations."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import timedelta
+
+_HOSTILE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"}
+_PLAIN = re.compile(r"[\x20-\x7e]*\Z")
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+
+
+def clean(text: str, *, multiline: bool = False) -> str:
+    """``text`` with everything that could steer a terminal shown as a symbol.
+
+    Controls become control pictures, bidirectional and other format characters, line and paragraph
+    separators, surrogates and unassigned code points become ``\N{REPLACEMENT CHARACTER}``. With ``multiline`` line feeds stay
+    (CR LF becomes LF) and tabs become four spaces; otherwise both become a space.
+    """
+    if _PLAIN.match(text):
+        return text
+    text = text.replace("\r\n", "\n")
+    out: list[str] = []
+    for char in text:
+        if char == "\n":
+            out.append("\n" if multiline else " ")
+        elif char == "\t":
+            out.append("    " if multiline else " ")
+        elif (picture := _CONTROL_PICTURES.get(ord(char))) is not None:
+            out.append(picture)
+        elif unicodedata.category(char) in _HOSTILE_CATEGORIES:
+            out.append("\N{REPLACEMENT CHARACTER}")
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def coarse(span: timedelta | float) -> str:
+    """A duration in one unit, rounded down: ``45s``, ``12m``, ``3h``, ``5d`` (contract, section 5)."""
+    seconds = int(span.total_seconds() if isinstance(span, timedelta) else span)
+    seconds = max(0, seconds)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
