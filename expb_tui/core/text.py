@@ -36,6 +36,32 @@ def clean(text: str, *, multiline: bool = False) -> str:
     return "".join(out)
 
 
+# CSI with its parameters, OSC and other strings up to their terminator, any other escape, and what is left of a mouse
+# report where a terminal swallowed its escape character.
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|\[<\d{1,4};\d{1,4};\d{1,4}[Mm]"
+)
+
+
+def typed(text: str, *, multiline: bool = False) -> str:
+    """``text`` as a person meant to type or paste it: escape sequences, controls and format characters are left out.
+
+    With ``multiline`` every kind of line break becomes a line feed and tabs become four spaces; otherwise both
+    become a space.
+    """
+    if _PLAIN.match(text) and "[<" not in text:
+        return text
+    text = _SEQUENCES.sub("", text)
+    text = re.sub(r"\r\n|[\r\x85\u2028\u2029]", "\n", text)
+    text = text.replace("\t", "    " if multiline else " ")
+    if not multiline:
+        text = text.replace("\n", " ")
+    return "".join(char for char in text if char == "\n" or unicodedata.category(char) not in _HOSTILE_CATEGORIES)
+
+
 def coarse(span: timedelta | float) -> str:
     """A duration in one unit, rounded down: ``45s``, ``12m``, ``3h``, ``5d`` (contract, section 5)."""
     seconds = int(span.total_seconds() if isinstance(span, timedelta) else span)
