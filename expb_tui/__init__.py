@@ -1,1 +1,3 @@
 """expb-tui: a terminal cockpit for people who run AI research agents."""
+
+__version__ = "0.1.0"

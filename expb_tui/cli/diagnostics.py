@@ -1,0 +1,96 @@
+"""The only writer of standard error: errors, warnings, progress and questions, one or two cleaned lines each."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from expb_tui.core.errors import EXIT_FAILURE, EXIT_USAGE, ExpbError, UsageError
+from expb_tui.core.text import clean
+
+PROGRAM = "expb-tui"
+EXIT_INTERRUPTED = 130
+
+
+def _write(line: str) -> None:
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        # Nobody can be told: standard error is closed or its reader is gone.
+        return
+
+
+def note(text: str) -> None:
+    """Progress and remarks: plain lines."""
+    for line in text.splitlines() or [""]:
+        _write(clean(line))
+
+
+def warn(text: str) -> None:
+    """Something to know about although the command goes on."""
+    _write(f"{PROGRAM}: warning: {clean(text)}")
+
+
+def raw(text: str) -> None:
+    """A block whose escape sequences are our own (links, large type, a QR code), for a terminal; already cleaned."""
+    _write(text)
+
+
+def fail(error: ExpbError) -> int:
+    """Say what went wrong, why, and what to do; returns the exit code."""
+    first, *rest = error.lines()
+    _write(f"{PROGRAM}: error: {clean(first)}")
+    for line in rest:
+        _write(f"  {clean(line)}")
+    return error.exit_code
+
+
+def usage(message: str, hint: str) -> int:
+    """A command line that cannot be read; returns the exit code of usage errors."""
+    _write(f"{PROGRAM}: error: {clean(message)}")
+    if hint:
+        _write(f"  {clean(hint)}")
+    return EXIT_USAGE
+
+
+def interrupted() -> int:
+    """Ctrl-C; returns the exit code of an interrupt."""
+    _write(f"{PROGRAM}: interrupted")
+    return EXIT_INTERRUPTED
+
+
+def defect(error: BaseException) -> int:
+    """An error that nobody foresaw: its kind and place, never its text (which may quote a credential)."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "expb_tui" in code.co_filename:
+            place = f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    _write(f"{PROGRAM}: error: internal error: {type(error).__name__}{place}")
+    _write("  This is a defect of expb-tui; please report it with this line")
+    return EXIT_FAILURE
+
+
+def can_ask() -> bool:
+    """Whether a person can see a question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(lines: list[str], question: str, *, yes: bool, flag: str = "--yes") -> bool:
+    """Show ``lines`` and ask once; ``yes`` answers for the person.
+
+    Raises ``UsageError`` where nobody can be asked.
+    """
+    for line in lines:
+        note(line)
+    if yes:
+        return True
+    if not can_ask():
+        raise UsageError(
+            f"{question} needs an answer", cause="there is no terminal to ask on", next_step=f"Repeat it with {flag}"
+        )
+    sys.stderr.write(f"{clean(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,189 @@
+"""The only writer of standard output: tables, JSON, YAML and plain lines, cleaned where a terminal reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from expb_tui.core.errors import UsageError
+from expb_tui.core.text import clean
+from expb_tui.present.cells import Cell, Table, Tone
+
+Format = Literal["table", "wide", "json", "yaml"]
+_SPELLINGS: dict[str, Format] = {"table": "table", "wide": "wide", "json": "json", "yaml": "yaml", "yml": "yaml"}
+FORMATS = tuple(_SPELLINGS)
+
+GAP = "   "
+
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_INK = {
+    Tone.OK: "32",
+    Tone.WARN: "33",
+    Tone.BAD: "31",
+    Tone.INFO: "36",
+    Tone.ACCENT: "1",
+    Tone.DIM: "2",
+    Tone.LINK: "4",
+}
+
+
+def parse_format(text: str | None) -> Format:
+    """The output format that a word names; ``table`` where there is none. Raises ``UsageError``."""
+    if text is None:
+        return "table"
+    try:
+        return _SPELLINGS[text.strip().lower()]
+    except KeyError:
+        raise UsageError(f"unknown output format {text!r}", next_step="Use table, wide, json or yaml") from None
+
+
+def _hostile(char: str) -> bool:
+    return clean(char, multiline=True) != char
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    char = match.group()
+    if not _hostile(char) or char == "\t":
+        return char
+    pairs = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{pairs[index] << 8 | pairs[index + 1]:04x}" for index in range(0, len(pairs), 2))
+
+
+def _yaml_escape(match: re.Match[str]) -> str:
+    char = match.group()
+    if not _hostile(char):
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
+
+
+def json_text(data: Any, *, terminal: bool) -> str:
+    """Tab-indented JSON. For a terminal, characters that could steer it are escaped, which loses nothing."""
+    import json
+
+    text = json.dumps(data, indent="\t", ensure_ascii=False)
+    # A lone surrogate cannot be written as UTF-8 anywhere, so it is escaped in pipes too.
+    return _UNUSUAL.sub(_json_escape, text) if terminal else _SURROGATE.sub(_json_escape, text)
+
+
+def yaml_text(data: Any, *, terminal: bool) -> str:
+    """Block-style YAML, two spaces, keys in the order of the JSON."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Long text in literal blocks; text that could steer a terminal in double quotes, where it can be escaped."""
+
+    unsafe = _UNUSUAL if terminal else _SURROGATE
+
+    def text_node(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = None
+        if any(_hostile(found) for found in unsafe.findall(value)):
+            style = '"'
+        elif "\n" in value:
+            style = "|"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text_node)
+    text = yaml.dump(
+        data, Dumper=Dumper, sort_keys=False, default_flow_style=False, indent=2, allow_unicode=True, width=1 << 30
+    )
+    return unsafe.sub(_yaml_escape, str(text)).rstrip("\n")
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def _inked(cell: Cell, text: str, *, colour: bool) -> str:
+    ink = _INK.get(cell.tone)
+    return f"\x1b[{ink}m{text}\x1b[0m" if colour and ink and text.strip() else text
+
+
+def table_lines(table: Table, *, colour: bool = False) -> list[str]:
+    """Borderless: upper-case headers, columns padded by three spaces, then the footer; an empty table is its footer."""
+    lines: list[str] = []
+    if table.rows:
+        heads = [column.title.upper() for column in table.columns]
+        widths = [
+            max([_width(head), *(_width(row.cells[place].text) for row in table.rows)])
+            for place, head in enumerate(heads)
+        ]
+        lines.append(GAP.join(head.ljust(width) for head, width in zip(heads, widths, strict=True)).rstrip())
+        for row in table.rows:
+            parts = []
+            for cell, width in zip(row.cells, widths, strict=True):
+                parts.append(_inked(cell, cell.text, colour=colour) + " " * (width - _width(cell.text)))
+            lines.append(GAP.join(parts).rstrip())
+    if table.footer:
+        lines.append(table.footer)
+    return lines
+
+
+class Output:
+    """Standard output in the format that was asked for."""
+
+    def __init__(self, form: Format = "table") -> None:
+        self.format = form
+
+    @property
+    def structured(self) -> bool:
+        """Whether programs read it: JSON or YAML."""
+        return self.format in ("json", "yaml")
+
+    @property
+    def wide(self) -> bool:
+        """Whether tables show every column."""
+        return self.format == "wide"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a terminal shows it."""
+        return sys.stdout.isatty()
+
+    def _write(self, text: str) -> None:
+        stream = sys.stdout
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+        if not encoding.startswith("utf"):
+            text = text.encode(encoding, "replace").decode(encoding)
+        stream.write(text + "\n")
+        stream.flush()
+
+    def data(self, data: Any) -> None:
+        """Structured output of an answer as given."""
+        if self.format == "yaml":
+            self._write(yaml_text(data, terminal=self.terminal))
+        else:
+            self._write(json_text(data, terminal=self.terminal))
+
+    def table(self, table: Table) -> None:
+        """A table; cells are cleaned by their presenters."""
+        colour = self.terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        lines = table_lines(table, colour=colour)
+        if lines:
+            self._write("\n".join(lines))
+
+    def show(self, data: Callable[[], Any], table: Callable[[], Table]) -> None:
+        """Whichever of the two the format asks for; the other is not made."""
+        if self.structured:
+            self.data(data())
+        else:
+            self.table(table())
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Plain lines for a person, cleaned."""
+        for line in lines:
+            self._write(clean(line))
+
+    def text(self, text: str) -> None:
+        """Text of our own: help, completion scripts."""
+        self._write(text)

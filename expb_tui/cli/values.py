@@ -1,0 +1,34 @@
+"""Reading what people type as option values."""
+
+from __future__ import annotations
+
+import re
+
+from expb_tui.core.errors import UsageError
+from expb_tui.core.secret import SecretStr
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def seconds(text: str | None) -> float | None:
+    """``30``, ``30s``, ``1m``, ``500ms`` in seconds. Raises ``UsageError``."""
+    if text is None:
+        return None
+    match = _TIME.match(text.strip())
+    value = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if value <= 0:
+        raise UsageError(f"'{text}' is not a time", next_step="Write it as 30s or 1m")
+    return value
+
+
+def token_text(text: str | None, name: str) -> SecretStr | None:
+    """A token from an option or a file: one word, without the line end. Raises ``UsageError``, which never quotes it."""
+    if text is None:
+        return None
+    token = text.strip()
+    if not token:
+        raise UsageError(f"{name} is empty", cause="the variable or file that it was taken from may be unset")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{name} is not a token", cause="it holds blanks or characters that no token has")
+    return SecretStr(token)
