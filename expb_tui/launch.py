@@ -5,8 +5,6 @@ Importing this module is cheap; settings, journal, sessions and desk are importe
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
