@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -11,73 +9,21 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-QUIET_ZONE = 4
-"""Light modules around the code that the standard asks for; readers manage with :data:`LEAST_QUIET_ZONE`."""
-LEAST_QUIET_ZONE = 2
+from expb_tui.present.qr import LEAST_QUIET_ZONE, QrMatrix, encode
 
-_DARK_ON_LIGHT = Style(color="#000000", bgcolor="#ffffff")
-_DARK = Style(color="#000000", bgcolor="#000000")
-_HALVES = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
-
-
-@dataclass(frozen=True)
-class QrMatrix:
-    """The modules of one code, without a quiet zone; True is dark."""
-
-    modules: tuple[tuple[bool, ...], ...]
-
-    @property
-    def side(self) -> int:
-        """Modules along one edge."""
-        return len(self.modules)
-
-    def cells(self, quiet_zone: int, *, halves: bool) -> Size:
-        """Terminal cells that the code takes: two modules a cell with half blocks, otherwise two cells a module."""
-        side = self.side + 2 * quiet_zone
-        return Size(side, (side + 1) // 2) if halves else Size(2 * side, side)
-
-    def quiet_zone_for(self, room: Size, *, halves: bool) -> int | None:
-        """The widest quiet zone with which the code fits into ``room``, or None where it does not fit whole."""
-        for quiet_zone in range(QUIET_ZONE, LEAST_QUIET_ZONE - 1, -1):
-            needed = self.cells(quiet_zone, halves=halves)
-            if needed.width <= room.width and needed.height <= room.height:
-                return quiet_zone
-        return None
-
-
-def encode(text: str) -> QrMatrix:
-    """The smallest code for ``text`` (at most 2,953 bytes), at the highest error correction that keeps it so small."""
-    import segno
-
-    code = segno.make_qr(text, error="l", boost_error=True)
-    return QrMatrix(tuple(tuple(bool(module) for module in row) for row in code.matrix))
+_INK = Style(color="#000000", bgcolor="#ffffff")
+_SOLID = Style(color="#000000", bgcolor="#000000")
 
 
 def draw(matrix: QrMatrix, quiet_zone: int, *, halves: bool) -> list[Strip]:
     """The code as lines of cells whose colours are fixed, so that no theme can turn light and dark around."""
-    side = matrix.side + 2 * quiet_zone
-
-    def dark(row: int, column: int) -> bool:
-        row, column = row - quiet_zone, column - quiet_zone
-        return 0 <= row < matrix.side and 0 <= column < matrix.side and matrix.modules[row][column]
-
+    width, height = matrix.cells(quiet_zone, halves=halves)
     if halves:
-        return [
-            Strip(
-                [
-                    Segment(
-                        "".join(_HALVES[dark(row, column), dark(row + 1, column)] for column in range(side)),
-                        _DARK_ON_LIGHT,
-                    )
-                ],
-                side,
-            )
-            for row in range(0, side, 2)
-        ]
+        return [Strip([Segment(line, _INK)], width) for line in matrix.half_block_lines(quiet_zone)]
+    span = range(-quiet_zone, matrix.side + quiet_zone)
     return [
-        Strip([Segment("  ", _DARK if dark(row, column) else _DARK_ON_LIGHT) for column in range(side)], 2 * side)
-        for row in range(side)
-    ]
+        Strip([Segment("  ", _SOLID if matrix.dark(row, column) else _INK) for column in span], width) for row in span
+    ][:height]
 
 
 class QrCode(Widget):
@@ -100,18 +46,19 @@ class QrCode(Widget):
 
     def fits(self, room: Size) -> bool:
         """Whether the whole code, with a readable quiet zone, fits into ``room``."""
-        return self._matrix.quiet_zone_for(room, halves=self._halves) is not None
+        return self._matrix.quiet_zone_for(room.width, room.height, halves=self._halves) is not None
 
     @property
     def least(self) -> Size:
         """The smallest room in which the code can be shown."""
-        return self._matrix.cells(LEAST_QUIET_ZONE, halves=self._halves)
+        return Size(*self._matrix.cells(LEAST_QUIET_ZONE, halves=self._halves))
 
     def on_resize(self, event: events.Resize) -> None:
         self._arrange()
 
     def _arrange(self) -> None:
-        quiet_zone = self._matrix.quiet_zone_for(self.content_size, halves=self._halves)
+        room = self.content_size
+        quiet_zone = self._matrix.quiet_zone_for(room.width, room.height, halves=self._halves)
         self._drawn = [] if quiet_zone is None else draw(self._matrix, quiet_zone, halves=self._halves)
         self.refresh()
 
