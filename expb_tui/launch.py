@@ -1,6 +1,6 @@
 """The one place that builds what the faces share, and that may open the cockpit from a command.
 
-Importing this module is cheap; settings, journal, sessions and desk are imported and opened when they are first asked for.
+Importing this module is cheap; settings, journal, sessions and desk are imported and opened when first asked for.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class House:
         raise NotImplementedError
 
     async def session(self, profile: str | None = None) -> Session:
-        """The session of a profile (None: the chosen one, else the default). Raises ``SignInNeeded`` or ``UsageError``."""
+        """The session of a profile (None: the chosen, else the default one). Raises ``SignInNeeded``, ``UsageError``."""
         raise NotImplementedError
 
     async def forget_session(self, profile: str) -> None:

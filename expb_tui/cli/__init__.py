@@ -1,1 +1,1 @@
-"""The command tree. Nouns are imported when they are used; only ``output`` writes stdout, only ``diagnostics`` stderr."""
+"""The command tree. Nouns are imported when used; only ``output`` writes stdout, only ``diagnostics`` stderr."""

@@ -14,7 +14,8 @@ EXIT_INTERRUPTED = 130
 
 def _write(line: str) -> None:
     try:
-        print(line, file=sys.stderr, flush=True)
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
     except (OSError, ValueError):
         # Nobody can be told: standard error is closed or its reader is gone.
         return

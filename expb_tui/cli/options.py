@@ -1,4 +1,4 @@
-"""The options that every command takes, before the noun and after it. No click here: the cockpit's first line reads them too."""
+"""The options of every command, before the noun and after it. No click here: the cockpit's first line reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ GLOBALS = (
     GlobalOption("account", ("--account",), "ID", "Refuse to act with a credential of another account."),
     GlobalOption("project", ("--project",), "PROJECT", "A project's id or name, instead of the profile's context."),
     GlobalOption(
-        "insecure_http", ("--insecure-http",), None, "Allow plain http to a host other than this one. Tokens are readable on the way."
+        "insecure_http",
+        ("--insecure-http",),
+        None,
+        "Allow plain http to a host other than this one. Tokens are readable on the way.",
     ),
 )
 

@@ -104,7 +104,12 @@ class _Everywhere(click.Command):
 
     def get_help_option(self, ctx: click.Context) -> click.Option:
         return click.Option(
-            ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_print_help, help="Show this help."
+            ["-h", "--help"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_help,
+            help="Show this help.",
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -247,7 +252,7 @@ def run(argv: Sequence[str]) -> int:
         return _reader_gone()
     except (KeyboardInterrupt, click.Abort):
         return diagnostics.interrupted()
-    except Exception as error:  # noqa: BLE001 - the last resort: never a traceback
+    except Exception as error:
         return diagnostics.defect(error)
     return code if isinstance(code, int) else 0
 

@@ -23,7 +23,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def token_text(text: str | None, name: str) -> SecretStr | None:
-    """A token from an option or a file: one word, without the line end. Raises ``UsageError``, which never quotes it."""
+    """A token as typed or read: one word, without the line end. Raises ``UsageError``, which never quotes it."""
     if text is None:
         return None
     token = text.strip()
