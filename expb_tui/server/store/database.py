@@ -1,0 +1,163 @@
+"""One door to SQLite and PostgreSQL: transactions, locks and the database clock.
+
+Writers on SQLite take the write lock at once (BEGIN IMMEDIATE) and there is one of them; on PostgreSQL rows are locked
+with ``Database.lock``. Lock order, always: project, agent, package (hazards 11); ``Unit.read_clock()`` comes after the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Select, create_engine, event, func, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from expb_tui.server.config import ServerError
+
+ResultT = TypeVar("ResultT")
+
+_CLOCK = select(func.clock_timestamp())
+_SQLITE_BUSY_SECONDS = 5.0
+
+
+class Database:
+    """Engines and worker threads of one server process. ``close`` gives back threads, connections and the file lock."""
+
+    def __init__(self, url: str, *, workers: int = 8, synchronous: str = "FULL") -> None:
+        """Opens nothing but the lock of a SQLite file; raises ``ServerError`` where another server has it."""
+        try:
+            self.url = make_url(url)
+        except ArgumentError as error:
+            raise ServerError("The database address is not usable", cause="it cannot be parsed") from error
+        self.postgres = self.url.get_backend_name() == "postgresql"
+        self.clock_offset = timedelta()
+        """Added to the clock; tests let a week pass with it."""
+        self._file_lock: int | None = None
+        if self.postgres:
+            self._writer = self._reader = create_engine(
+                self.url,
+                pool_size=workers,
+                max_overflow=0,
+                hide_parameters=True,
+                connect_args={"options": "-c timezone=UTC -c lock_timeout=10s", "connect_timeout": 10},
+            )
+            self._write_threads = self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-db")
+        else:
+            if not self.url.database or self.url.database == ":memory:":
+                raise ServerError("The database must be a file", next_step="Give --database sqlite:///FILE")
+            self._file_lock = _lock_file(Path(self.url.database))
+            self._writer = _sqlite_engine(self.url.database, "BEGIN IMMEDIATE", 1, synchronous)
+            self._reader = _sqlite_engine(self.url.database, "BEGIN", workers, synchronous)
+            self._write_threads = ThreadPoolExecutor(1, thread_name_prefix="expb-write")
+            self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-read")
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write: committed at the end, rolled back where an exception leaves it."""
+        with self._writer.begin() as conn:
+            yield conn
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads: one snapshot on SQLite."""
+        with self._reader.begin() as conn:
+            yield conn
+
+    def clock(self, conn: Connection) -> datetime:
+        """The database clock now, not at the start of the transaction (``clock_timestamp()`` on PostgreSQL)."""
+        if self.postgres:
+            stamp: datetime = conn.execute(_CLOCK).scalar_one()
+            return stamp + self.clock_offset
+        return datetime.now(UTC) + self.clock_offset
+
+    def lock(self, query: Select[Any]) -> Select[Any]:
+        """The query with its rows locked until the transaction ends; SQLite's writer has everything locked already.
+
+        Foreign keys to the row may still be inserted meanwhile (``FOR NO KEY UPDATE``).
+        """
+        return query.with_for_update(key_share=True) if self.postgres else query
+
+    async def run_write(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """Call a blocking function that writes, in the thread that may."""
+        return await asyncio.get_running_loop().run_in_executor(self._write_threads, function, *args)
+
+    async def run_read(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """Call a blocking function that only reads, in a worker thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._read_threads, function, *args)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that writes: for migrations."""
+        return self._writer
+
+    def close(self) -> None:
+        """Wait for running work, then let go of everything."""
+        self._write_threads.shutdown(wait=True)
+        self._read_threads.shutdown(wait=True)
+        self._writer.dispose()
+        self._reader.dispose()
+        if self._file_lock is not None:
+            os.close(self._file_lock)
+            self._file_lock = None
+
+
+def _sqlite_engine(path: str, begin: str, size: int, synchronous: str) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        pool_size=size,
+        max_overflow=0,
+        hide_parameters=True,
+        connect_args={"timeout": _SQLITE_BUSY_SECONDS, "check_same_thread": False, "cached_statements": 512},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+        # The driver's own idea of when to begin is older than savepoints and IMMEDIATE; we say it ourselves.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA cache_size=-16000")
+
+    @event.listens_for(engine, "begin")
+    def _begin(conn: Connection) -> None:
+        conn.exec_driver_sql(begin)
+
+    return engine
+
+
+def _lock_file(path: Path) -> int:
+    """A kernel lock beside the database, never unlinked; gone with the process however it ends."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServerError(
+            f"Cannot open the database {path}",
+            cause=error.strerror or str(error),
+            next_step="Name a file in a folder that you may write to",
+            code="database-unusable",
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip() or "another process"
+        os.close(descriptor)
+        raise ServerError(
+            f"The database {path} is in use",
+            cause=f"a server ({holder}) already serves it, and SQLite allows one",
+            next_step="Use that server, or give this one another --database; PostgreSQL takes several servers",
+            code="database-in-use",
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
+    return descriptor
