@@ -1,0 +1,270 @@
+"""Controls of forms: quiet cursors, filtered typing, arrow keys that go on to the next control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from expb_tui.core.text import typed
+from expb_tui.tui.widgets.look import look_of
+
+
+class LineInput(Input):
+    """One line. Up, Down and Enter go to the neighbouring controls; nothing blinks; pasted sequences are filtered."""
+
+    DEFAULT_CSS = """
+    LineInput { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; color: $text; }
+    LineInput:focus { border: none; background: $panel; background-tint: $panel 0%; }
+    LineInput:ansi { text-style: underline; }
+    """
+    BINDINGS: ClassVar[list[Binding]] = [
+        Binding("up", "app.focus_previous", "Previous field", show=False),
+        Binding("down", "app.focus_next", "Next field", show=False),
+    ]
+
+    def __init__(
+        self, value: str = "", *, placeholder: str = "", password: bool = False, widget_id: str | None = None
+    ) -> None:
+        super().__init__(value, placeholder=placeholder, password=password, select_on_focus=False, id=widget_id)
+        self.cursor_blink = False
+
+    def _on_paste(self, event: events.Paste) -> None:
+        self.replace(typed(event.text).strip(), *self.selection)
+        event.stop()
+        event.prevent_default()
+
+    def watch_value(self, value: str) -> None:
+        # A terminal that mangles mouse reports types them; only whole reports are taken out.
+        plain = typed(value)
+        if plain != value:
+            self.value = plain
+
+
+class ProseArea(TextArea):
+    """Several lines that grow with their text. Up in the first and Down in the last line go to the neighbours."""
+
+    DEFAULT_CSS = """
+    ProseArea {
+        width: 1fr; height: auto; min-height: 3; max-height: 12; border: none; padding: 0 1;
+        background: $panel; color: $text;
+    }
+    ProseArea:focus { border: none; }
+    """
+
+    def __init__(self, text: str = "", *, widget_id: str | None = None) -> None:
+        super().__init__(
+            text,
+            soft_wrap=True,
+            tab_behavior="focus",
+            show_line_numbers=False,
+            compact=True,
+            highlight_cursor_line=False,
+            id=widget_id,
+        )
+        self.cursor_blink = False
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        if not self.read_only and (
+            result := self._replace_via_keyboard(typed(event.text, multiline=True), *self.selection)
+        ):
+            self.move_cursor(result.end_location)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if not select and self.get_cursor_up_location() == self.cursor_location:
+            self.screen.focus_previous()
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if not select and self.get_cursor_down_location() == self.cursor_location:
+            self.screen.focus_next()
+        else:
+            super().action_cursor_down(select)
+
+
+class ChoiceLine(Widget, can_focus=True):
+    """One of a few words, chosen with the arrow keys, Space or the word's first letter; its help stands below."""
+
+    DEFAULT_CSS = """
+    ChoiceLine { width: 1fr; height: auto; background: $panel; color: $text; padding: 0 1; }
+    ChoiceLine > .choice-line--chosen { color: $accent; text-style: bold; }
+    ChoiceLine > .choice-line--cursor { color: $cursor-text; background: $cursor; text-style: bold; }
+    ChoiceLine > .choice-line--help { color: $dim; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"choice-line--chosen", "choice-line--cursor", "choice-line--help"}
+    BINDINGS: ClassVar[list[Binding]] = [
+        Binding("left,h", "step(-1)", "Previous choice", show=False),
+        Binding("right,l,space", "step(1)", "Next choice", show=False),
+        Binding("up,k", "app.focus_previous", "Previous field", show=False),
+        Binding("down,j,enter", "app.focus_next", "Next field", show=False),
+    ]
+    value: reactive[str] = reactive("", repaint=False)
+
+    class Changed(Message):
+        """Another word was chosen."""
+
+    def __init__(self, choices: Sequence[tuple[str, str, str]], value: str = "") -> None:
+        super().__init__()
+        self._choices = tuple(choices)
+        self.set_reactive(ChoiceLine.value, value)
+
+    def watch_value(self) -> None:
+        self.post_message(self.Changed())
+        self.refresh(layout=True)
+
+    def _index(self) -> int:
+        return next((index for index, choice in enumerate(self._choices) if choice[0] == self.value), -1)
+
+    def action_step(self, by: int) -> None:
+        index = self._index()
+        start = index if index >= 0 else -1 if by > 0 else len(self._choices)
+        index = (start + by) % len(self._choices)
+        self.value = self._choices[index][0]
+
+    def on_key(self, event: events.Key) -> None:
+        if event.character and event.character.isdecimal() and 0 < int(event.character) <= len(self._choices):
+            self.value = self._choices[int(event.character) - 1][0]
+            event.stop()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _words(self, width: int) -> list[list[tuple[int, str]]]:
+        """The choices wrapped to lines: index and text of each."""
+        mark = look_of(self).glyphs.ok
+        lines: list[list[tuple[int, str]]] = [[]]
+        used = 0
+        for index, (value, label, _) in enumerate(self._choices):
+            word = f"({mark if value == self.value else ' '}) {label}"
+            if lines[-1] and used + len(word) + 2 > width:
+                lines.append([])
+                used = 0
+            lines[-1].append((index, word))
+            used += len(word) + 2
+        return lines
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._words(width)) + (1 if any(choice[2] for choice in self._choices) else 0)
+
+    def on_click(self, event: events.Click) -> None:
+        row, column = event.y - self.gutter.top, event.x - self.gutter.left
+        lines = self._words(self.content_size.width)
+        if 0 <= row < len(lines):
+            start = 0
+            for index, word in lines[row]:
+                if start <= column < start + len(word):
+                    self.value = self._choices[index][0]
+                start += len(word) + 2
+
+    def render_line(self, y: int) -> Strip:
+        width = self.content_size.width
+        base = self.rich_style
+        lines = self._words(width)
+        segments: list[Segment] = []
+        if y < len(lines):
+            for index, word in lines[y]:
+                style = base
+                if self._choices[index][0] == self.value:
+                    part = "choice-line--cursor" if self.has_focus else "choice-line--chosen"
+                    style = base + self.get_component_rich_style(part, partial=True)
+                segments += [Segment(word, style), Segment("  ", base)]
+        elif (chosen := self._index()) >= 0:
+            help_style = base + self.get_component_rich_style("choice-line--help", partial=True)
+            segments = [Segment(self._choices[chosen][2], help_style)]
+        return Strip(segments).adjust_cell_length(width, base)
+
+
+class Tick(Widget, can_focus=True):
+    """Yes or no, turned with Space."""
+
+    DEFAULT_CSS = """
+    Tick { width: 1fr; height: 1; background: $panel; color: $text; padding: 0 1; }
+    Tick:focus { background: $cursor; color: $cursor-text; text-style: bold; }
+    """
+    BINDINGS: ClassVar[list[Binding]] = [
+        Binding("space,left,right,h,l", "turn", "Yes or no", show=False),
+        Binding("up,k", "app.focus_previous", "Previous field", show=False),
+        Binding("down,j,enter", "app.focus_next", "Next field", show=False),
+    ]
+    value: reactive[bool] = reactive(False)
+
+    class Changed(Message):
+        """It was turned."""
+
+    def __init__(self, value: bool = False, *, yes: str = "yes", no: str = "no") -> None:
+        super().__init__()
+        self._words = (no, yes)
+        self.set_reactive(Tick.value, value)
+
+    def watch_value(self) -> None:
+        self.post_message(self.Changed())
+
+    def action_turn(self) -> None:
+        self.value = not self.value
+
+    def on_click(self) -> None:
+        self.action_turn()
+
+    def render_line(self, y: int) -> Strip:
+        text = f"[{look_of(self).glyphs.ok if self.value else ' '}] {self._words[self.value]}"
+        return Strip([Segment(text, self.rich_style)]).adjust_cell_length(self.content_size.width, self.rich_style)
+
+
+class LineButton(Widget, can_focus=True):
+    """A word that does something on Enter or a click; it calls ``act`` of the screen with an action's id."""
+
+    DEFAULT_CSS = """
+    LineButton { width: auto; height: 1; color: $link; padding: 0 1; margin: 0 1 0 0; }
+    LineButton:focus { background: $cursor; color: $cursor-text; text-style: bold; }
+    """
+    BINDINGS: ClassVar[list[Binding]] = [
+        Binding("enter,space", "press", "Do it", show=False),
+        Binding("up,left,k,h", "app.focus_previous", "Previous field", show=False),
+        Binding("down,right,j,l", "app.focus_next", "Next field", show=False),
+    ]
+
+    class Pressed(Message):
+        """The operator chose it."""
+
+        def __init__(self, button: LineButton) -> None:
+            super().__init__()
+            self.button = button
+
+        @property
+        def control(self) -> LineButton:
+            return self.button
+
+    def __init__(self, words: str, *, action: str = "", widget_id: str | None = None, data: Any = None) -> None:
+        super().__init__(id=widget_id)
+        self._words = words
+        self.act = action
+        self.data = data
+
+    def action_press(self) -> None:
+        self.post_message(self.Pressed(self))
+
+    def on_click(self) -> None:
+        self.action_press()
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return len(self._words) + 4
+
+    def render_line(self, y: int) -> Strip:
+        style = self.rich_style + Style(underline=False)
+        return Strip([Segment(f"[ {self._words} ]", style)]).adjust_cell_length(self.content_size.width, style)
