@@ -1,0 +1,1 @@
+"""Profiles: the file shared with ``expbctl``, the place of secrets, sessions, sign-in. Importing this loads nothing."""
