@@ -1,0 +1,299 @@
+"""A framed widget that is drawn line by line and repaints exactly the lines whose content changed.
+
+Every line has a key that holds all that its picture depends on. ``update`` compares the keys with those last drawn and
+refreshes the difference, so that a move of the cursor costs two lines and an idle pane nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from expb_tui.tui.actions import bindings
+from expb_tui.tui.widgets.acts import Acts
+from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of, wrap
+from expb_tui.tui.widgets.look import Look, look_of
+
+_WHEEL = 3
+
+
+class LinePanel(Acts, Widget, can_focus=True):
+    """Base of tables and texts. Subclasses give the body: its length, the key and the strip of each of its lines."""
+
+    ALLOW_SELECT = False
+    SCOPES: ClassVar[tuple[str, ...]] = ("list",)
+    BINDINGS = bindings("list")
+    DEFAULT_CSS = "LinePanel { height: 1fr; width: 1fr; background: $surface; }"
+
+    def __init__(
+        self,
+        *,
+        number: str = "",
+        title: str = "",
+        framed: bool = True,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.number = number
+        self.title = title
+        self.framed = framed
+        self.state: Line = ()
+        """Shown at the right end of the upper border: a count, an age, a warning."""
+        self.empty: tuple[Line, ...] = ()
+        """Shown instead of the body while it has no lines: why, and which key is next."""
+        self.top = 0
+        """The first body line on the screen."""
+        self._drawn: dict[int, Hashable] = {}
+        self._strips: LRUCache[Hashable, Strip] = LRUCache(512)
+        self._wrapped: tuple[Hashable, list[Line]] = (None, [])
+
+    # What a subclass gives
+
+    def body_length(self) -> int:
+        """How many lines the body has in all."""
+        raise NotImplementedError
+
+    def body_key(self, index: int) -> Hashable:
+        """Everything that the picture of a body line depends on, apart from look and width."""
+        raise NotImplementedError
+
+    def draw_body(self, pen: Pen, index: int, width: int) -> None:
+        """Draw a body line in ``width`` cells."""
+        raise NotImplementedError
+
+    def head_key(self) -> Hashable:
+        """Like ``body_key`` for the line between the upper border and the body; None where there is none."""
+        return None
+
+    def draw_head(self, pen: Pen, width: int) -> None:
+        """Draw the line that ``head_key`` announced."""
+
+    def foot(self) -> Line:
+        """Shown at the left end of the lower border: a filter, a hint."""
+        return ()
+
+    # Geometry
+
+    @property
+    def look(self) -> Look:
+        """Palette and glyphs of the application."""
+        return look_of(self)
+
+    @property
+    def inner_width(self) -> int:
+        """Cells between the borders."""
+        return max(0, self.size.width - (2 if self.framed else 0))
+
+    @property
+    def page(self) -> int:
+        """Body lines that fit on the screen."""
+        return max(1, self.size.height - self._above() - (1 if self.framed else 0))
+
+    def _above(self) -> int:
+        return (1 if self.framed else 0) + (0 if self.head_key() is None else 1)
+
+    def line_of(self, index: int) -> int:
+        """The widget's line on which a body line stands; may lie outside."""
+        return index - self.top + self._above()
+
+    def scroll_to_line(self, top: int) -> None:
+        """Put body line ``top`` first, as far as the length allows."""
+        self.top = max(0, min(top, self.body_length() - self.page))
+        self.update()
+
+    # Repainting
+
+    def update(self) -> None:
+        """Refresh the lines whose key differs from what is on the screen."""
+        if not self.is_mounted or not self.size:
+            return
+        width = self.size.width
+        regions = [
+            Region(0, y, min(width, self.changed_width(old, key)), 1)
+            for y in range(self.size.height)
+            if (key := self._key(y)) != (old := self._drawn.get(y))
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def changed_width(self, old: Hashable, new: Hashable) -> int:
+        """How many cells from the left may differ; a subclass may know better than all of them."""
+        return self.size.width
+
+    def _key(self, y: int) -> Hashable:
+        width, height = self.size
+        look = self.look
+        if self.framed:
+            if y == 0:
+                return ("top", self.number, self.title, self.state, self.has_focus, width, look)
+            if y == height - 1:
+                return ("foot", self.foot(), self.has_focus, width, look)
+        edge = (self.has_focus, self._thumb(y), width, look) if self.framed else (width, look)
+        above = self._above()
+        if y == above - 1:
+            return ("head", self.head_key(), edge)
+        index = self.top + y - above
+        length = self.body_length()
+        if index < length:
+            return ("body", self.body_key(index), edge)
+        if not length and y - above < len(lines := self._empty_lines()):
+            return ("empty", lines[y - above], edge)
+        return ("blank", edge)
+
+    def render_line(self, y: int) -> Strip:
+        """Textual asks for one line; drawn ones are kept by their key."""
+        key = self._key(y)
+        self._drawn[y] = key
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._draw(y, key)
+            self._strips[key] = strip
+        return strip
+
+    def _draw(self, y: int, key: Any) -> Strip:
+        width = self.size.width
+        palette = self.look.palette
+        kind = key[0]
+        pen = Pen()
+        if kind == "top":
+            return self._draw_top(pen)
+        if kind == "foot":
+            return self._draw_foot(pen)
+        edge = palette.style("accent" if self.has_focus else "edge")
+        inner = self.inner_width
+        if self.framed:
+            pen.put(self.look.frame.vertical, edge, 1)
+        start = pen.used
+        if kind == "head":
+            self.draw_head(pen, inner)
+        elif kind == "body":
+            self.draw_body(pen, self.top + y - self._above(), inner)
+        elif kind == "empty":
+            pen.put(" ", palette.style("text"), 1)
+            for text, tone in key[1]:
+                pen.put(text, palette.style(tone))
+        blank = palette.style("text")
+        if self.framed:
+            pen.fill(start + inner, blank)
+            thumb = self._thumb(y)
+            pen.put(self.look.frame.thumb if thumb else self.look.frame.vertical, edge, 1)
+        return pen.strip(width, blank)
+
+    def _draw_top(self, pen: Pen) -> Strip:
+        palette, frame, glyphs = self.look.palette, self.look.frame, self.look.glyphs
+        width = self.size.width
+        edge = palette.style("accent" if self.has_focus else "edge")
+        pen.put(frame.top_left, edge, 1).put(glyphs.live if self.has_focus else frame.horizontal, edge, 1)
+        state_width = sum(width_of(cell.text) for cell in self.state)
+        room = width - 4
+        title = " ".join(part for part in (self.number, self.title) if part)
+        if width_of(title) + 2 + (state_width + 3 if state_width else 0) > room:
+            state_width = 0
+        if title:
+            pen.put(" ", edge, 1)
+            text = fit(title, min(width_of(title), max(0, room - 2)), glyphs.more)
+            head = len(self.number) if text.startswith(self.number) else 0
+            pen.put(text[:head], palette.style("accent", bold=self.has_focus))
+            pen.put(text[head:], palette.style("accent" if self.has_focus else "text", bold=self.has_focus))
+            pen.put(" ", edge, 1)
+        if state_width:
+            pen.fill(width - state_width - 4, edge, frame.horizontal).put(" ", edge, 1)
+            for text, tone in self.state:
+                pen.put(text, palette.style(tone))
+            pen.put(" ", edge, 1)
+        pen.fill(width - 1, edge, frame.horizontal).put(frame.top_right, edge, 1)
+        return pen.strip(width, edge)
+
+    def _draw_foot(self, pen: Pen) -> Strip:
+        palette, frame = self.look.palette, self.look.frame
+        width = self.size.width
+        edge = palette.style("accent" if self.has_focus else "edge")
+        pen.put(frame.bottom_left + frame.horizontal, edge, 2)
+        foot = self.foot()
+        if foot:
+            pen.put(" ", edge, 1)
+            room = width - 5
+            for text, tone in foot:
+                piece = fit(text, min(width_of(text), max(0, room)), self.look.glyphs.more)
+                room -= width_of(piece)
+                if piece:
+                    pen.put(piece, palette.style(tone))
+            pen.put(" ", edge, 1)
+        pen.fill(width - 1, edge, frame.horizontal).put(frame.bottom_right, edge, 1)
+        return pen.strip(width, edge)
+
+    def _thumb(self, y: int) -> bool:
+        """Whether the right border shows the thumb of the scroll position on this line."""
+        length, page = self.body_length(), self.page
+        if length <= page:
+            return False
+        size = max(1, page * page // length)
+        first = (page - size) * self.top // max(1, length - page)
+        return first <= y - self._above() < first + size
+
+    def _empty_lines(self) -> list[Line]:
+        key = (self.empty, self.inner_width)
+        if self._wrapped[0] != key:
+            lines: list[Line] = [()]
+            for line in self.empty:
+                lines += wrap(line, max(1, self.inner_width - 2))
+            self._wrapped = (key, lines)
+        return self._wrapped[1]
+
+    # Events
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the position valid; Textual repaints by itself."""
+        self._drawn.clear()
+        self.top = max(0, min(self.top, self.body_length() - self.page))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """One notch of the wheel."""
+        event.stop()
+        self.wheel(_WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """One notch of the wheel."""
+        event.stop()
+        self.wheel(-_WHEEL)
+
+    def wheel(self, lines: int) -> None:
+        """Scroll by ``lines``."""
+        self.scroll_to_line(self.top + lines)
+
+    # Moving: what the list actions mean here
+
+    def move(self, lines: int) -> None:
+        """Go ``lines`` forward, or back where negative."""
+        self.scroll_to_line(self.top + lines)
+
+    def act_list_down(self) -> None:
+        self.move(1)
+
+    def act_list_up(self) -> None:
+        self.move(-1)
+
+    def act_list_top(self) -> None:
+        self.move(-self.body_length())
+
+    def act_list_bottom(self) -> None:
+        self.move(self.body_length())
+
+    def act_list_page_down(self) -> None:
+        self.move(self.page)
+
+    def act_list_page_up(self) -> None:
+        self.move(-self.page)
+
+    def act_list_half_down(self) -> None:
+        self.move(max(1, self.page // 2))
+
+    def act_list_half_up(self) -> None:
+        self.move(-max(1, self.page // 2))

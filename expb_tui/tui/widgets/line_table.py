@@ -1,0 +1,504 @@
+"""The table behind every list: rows of cells, a cursor, marks, sorting and a live filter.
+
+It draws by lines (``LinePanel``), so ten thousand rows cost what the visible ones cost. A held key that leaves the page
+jumps half a page, which keeps a slow link from falling behind. A change in the first columns repaints only those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from rich.style import Style
+from textual import events
+from textual.message import Message
+
+from expb_tui.present.cells import Cell, Column, Row, Table, Tone
+from expb_tui.tui.widgets.line_panel import LinePanel
+from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of
+
+GAP = 2
+_LEAST = 8
+_DURATION = re.compile(r"(\d+)([smhd])\b")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_NUMBER = re.compile(r"(\d+)")
+_UNDERLINE = Style(underline=True)
+
+
+class Shape(NamedTuple):
+    """Which columns are drawn and how wide each is, in cells."""
+
+    shown: tuple[int, ...]
+    widths: tuple[int, ...]
+    overflow: bool
+    columns: tuple[Column, ...]
+
+
+def natural_widths(columns: tuple[Column, ...], rows: Iterable[Row], floor: Sequence[int] = ()) -> list[int]:
+    """What each column would like, in cells, and at least ``floor``: widths that shrink with every tick make a table jump."""
+    wishes = [width_of(column.title) for column in columns]
+    for index, least in enumerate(floor):
+        wishes[index] = max(wishes[index], least)
+    for row in rows:
+        for index, cell in enumerate(row.cells):
+            size = width_of(cell.text)
+            if size > wishes[index]:
+                wishes[index] = size
+    return [wish if column.width is None else column.width for column, wish in zip(columns, wishes, strict=True)]
+
+
+def shape(columns: tuple[Column, ...], natural: Sequence[int], room: int, skip: int = 0) -> Shape:
+    """Widths for ``room`` cells: natural where they fit; otherwise the widest left-aligned columns give way down to
+    eight cells, and what still does not fit is reached by scrolling, which leaves out ``skip`` columns after the first.
+    """
+    widths = list(natural)
+    skip = max(0, min(skip, len(columns) - 2))
+    shown = [index for index in range(len(columns)) if index == 0 or index > skip]
+    elastic = [index for index in shown if columns[index].align == "left" and columns[index].width is None]
+    excess = sum(widths[index] for index in shown) + GAP * (len(shown) - 1) - room
+    while excess > 0 and elastic:
+        widest = max(elastic, key=lambda index: widths[index])
+        if widths[widest] <= _LEAST:
+            break
+        next_widest = max((widths[index] for index in elastic if index != widest), default=0)
+        target = min(widths[widest] - 1, max(next_widest, _LEAST, widths[widest] - excess))
+        excess -= widths[widest] - target
+        widths[widest] = target
+    return Shape(tuple(shown), tuple(widths), excess > 0, columns)
+
+
+def sort_value(text: str) -> tuple[int, list[tuple[int, float, str]]]:
+    """Natural order: durations by length, numbers in text by value, everything else by letters; ``-`` comes last."""
+    if text == "-":
+        return (1, [])
+    if (found := _DURATION.search(text)) and found.start() < 4:
+        return (0, [(0, float(found[1]) * _SECONDS[found[2]], "")])
+    parts = _NUMBER.split(text.lower())
+    return (0, [(0, float(part), "") if part.isdigit() else (1, 0.0, part) for part in parts if part])
+
+
+class LineTable(LinePanel):
+    """Give it a ``Table``; it keeps the cursor on the same row by key, and marks too.
+
+    Posts ``Highlighted`` when another row is under the cursor, by key press or by new data.
+    """
+
+    class Highlighted(Message):
+        """``key`` is None where there is no row."""
+
+        def __init__(self, table: LineTable, key: str | None) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> LineTable:
+            """For ``@on`` with a selector."""
+            return self.table
+
+    def __init__(
+        self,
+        table: Table = Table((), ()),
+        *,
+        number: str = "",
+        title: str = "",
+        framed: bool = True,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(number=number, title=title, framed=framed, id=id, classes=classes)
+        self.cursor = 0
+        self.marks: frozenset[str] = frozenset()
+        self.filter = ""
+        self.typing = False
+        """Whether keys go into the filter."""
+        self.sorted_by: tuple[int, bool] | None = None
+        """Column and whether descending; None for the order that the rows came in."""
+        self._pattern = ""
+        self._range_from: int | None = None
+        self._skip = 0
+        self._table = table
+        self._view: tuple[Row, ...] = table.rows
+        self._shape = Shape((), (), False, ())
+        self._shape_for: Hashable = None
+        self._natural: Sequence[int] = ()
+
+    # Content
+
+    @property
+    def table(self) -> Table:
+        """What was given last, unfiltered."""
+        return self._table
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows as shown: filtered and sorted."""
+        return self._view
+
+    @property
+    def current(self) -> Row | None:
+        """The row under the cursor."""
+        return self._view[self.cursor] if 0 <= self.cursor < len(self._view) else None
+
+    @property
+    def current_key(self) -> str | None:
+        """Its key."""
+        row = self.current
+        return row.key if row else None
+
+    @property
+    def chosen_keys(self) -> tuple[str, ...]:
+        """What an action is about: the marked rows in the order shown, else the row under the cursor."""
+        marked = tuple(row.key for row in self._view if row.key in self.marks)
+        return marked or ((self.current_key,) if self.current_key is not None else ())
+
+    def set_table(self, table: Table) -> None:
+        """Show ``table``; equal rows are not drawn again."""
+        if table == self._table:
+            return
+        before = self.current_key
+        if table.columns != self._table.columns:
+            self._natural = ()
+            self.sorted_by = None
+        self._table = table
+        if self.marks:
+            self.marks &= {row.key for row in table.rows}
+        self._arrange(keep=before)
+
+    def select(self, key: str) -> bool:
+        """Put the cursor on the row of that key, if it is shown."""
+        for index, row in enumerate(self._view):
+            if row.key == key:
+                self.move(index - self.cursor)
+                return True
+        return False
+
+    def _arrange(self, keep: str | None) -> None:
+        """Filter and sort, keep the cursor on the row ``keep`` where it is still there."""
+        before = self.current_key
+        rows: Iterable[Row] = self._table.rows
+        if self.filter:
+            wanted = self.filter.lower()
+            rows = (row for row in rows if wanted in _text_of(row))
+        if self.sorted_by is not None:
+            column, descending = self.sorted_by
+            rows = sorted(rows, key=lambda row: sort_value(row.cells[column].text), reverse=descending)
+        rows = tuple(rows)
+        if [row.key for row in rows] != [row.key for row in self._view]:
+            self._natural = ()
+        self._view = rows
+        self._shape_for = None
+        if keep is not None:
+            for index, row in enumerate(self._view):
+                if row.key == keep:
+                    self.cursor = index
+                    break
+        self.cursor = max(0, min(self.cursor, len(self._view) - 1))
+        self._follow()
+        self.update()
+        if self.current_key != before:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.is_mounted:
+            self.post_message(self.Highlighted(self, self.current_key))
+
+    # Drawing
+
+    def _shape_now(self) -> Shape:
+        key = (id(self._view), self.inner_width, self._skip)
+        if self._shape_for != key:
+            columns = self._table.columns
+            self._natural = natural_widths(columns, self._view, self._natural)
+            self._shape = shape(columns, self._natural, self.inner_width - 2, self._skip)
+            self._shape_for = key
+        return self._shape
+
+    def body_length(self) -> int:
+        return len(self._view)
+
+    def head_key(self) -> Hashable:
+        if not self._view or not any(column.title for column in self._table.columns) or self.size.height < 5:
+            return None
+        return (self._shape_now(), self.sorted_by)
+
+    def body_key(self, index: int) -> Hashable:
+        row = self._view[index]
+        return (row, index == self.cursor, row.key in self.marks, self._pattern, self._shape_now())
+
+    def changed_width(self, old: Hashable, new: Hashable) -> int:
+        """Up to the last cell that differs, where only cells of one row differ."""
+        full = self.size.width
+        if not (isinstance(old, tuple) and isinstance(new, tuple) and old[0] == new[0] == "body" and old[2] == new[2]):
+            return full
+        (old_row, *old_rest), (new_row, *new_rest) = old[1], new[1]
+        if old_rest != new_rest or old_row.key != new_row.key:
+            return full
+        position = 2 if self.framed else 1
+        last = position
+        current = self._shape_now()
+        for index in current.shown:
+            position += current.widths[index] + GAP
+            if old_row.cells[index] != new_row.cells[index]:
+                last = position
+        return last
+
+    def draw_head(self, pen: Pen, width: int) -> None:
+        palette, frame, glyphs = self.look.palette, self.look.frame, self.look.glyphs
+        style = palette.style("dim")
+        current = self._shape_now()
+        end = pen.used + width - (1 if current.overflow else 0)
+        pen.put(" ", style, 1)
+        for position, index in enumerate(current.shown):
+            column = current.columns[index]
+            sign = ""
+            if self.sorted_by is not None and self.sorted_by[0] == index:
+                sign = frame.descending if self.sorted_by[1] else frame.ascending
+            if position:
+                pen.put(" " * min(GAP, end - pen.used), style)
+            size = min(current.widths[index], end - pen.used)
+            title = column.title if width_of(column.title) < size else column.title[: size - len(sign)]
+            pen.put(fit(title + sign, size, glyphs.more, right=column.align == "right"), style)
+            if pen.used >= end:
+                break
+        if current.overflow:
+            pen.fill(end, style).put(glyphs.arrow, palette.style("accent"), 1)
+
+    def draw_body(self, pen: Pen, index: int, width: int) -> None:
+        look = self.look
+        palette, glyphs = look.palette, look.glyphs
+        row = self._view[index]
+        selected, marked = index == self.cursor, row.key in self.marks
+        on = ("cursor" if self.has_focus else "rest") if selected else "surface"
+        end = pen.used + width
+        sign = "*" if marked else (glyphs.live if selected and self.has_focus else " ")
+        pen.put(sign, palette.style("mark" if marked else "accent", on), 1)
+        current = self._shape_now()
+        plain = palette.style("text", on)
+        for position, number in enumerate(current.shown):
+            if position:
+                pen.put(" " * min(GAP, end - pen.used), plain)
+            size = min(current.widths[number], max(0, end - pen.used))
+            cell = row.cells[number]
+            text = fit(cell.text, size, glyphs.more, right=current.columns[number].align == "right")
+            style = palette.style("mark" if marked and number == 0 else cell.tone, on)
+            if self._pattern and self._pattern in text.lower():
+                self._put_match(pen, text, style, palette.style("mark", on, bold=True) + _UNDERLINE)
+            else:
+                pen.put(text, style, size)
+            if pen.used >= end:
+                break
+        pen.fill(end, plain)
+
+    def _put_match(self, pen: Pen, text: str, style: Style, highlight: Style) -> None:
+        """Draw ``text`` with every match of the last filter highlighted."""
+        folded = text.lower()
+        if len(folded) != len(text):  # a letter that changes its length when lowered: positions would not agree
+            pen.put(text, style)
+            return
+        done, size = 0, len(self._pattern)
+        while (at := folded.find(self._pattern, done)) >= 0:
+            pen.put(text[done:at], style).put(text[at : at + size], highlight)
+            done = at + size
+        pen.put(text[done:], style)
+
+    def foot(self) -> Line:
+        parts: list[Cell] = []
+        if self.typing:
+            parts = [Cell("/", Tone.ACCENT), Cell(self.filter + "_", Tone.TEXT)]
+        elif self.filter:
+            parts = [Cell("/", Tone.ACCENT), Cell(self.filter, Tone.TEXT)]
+        if parts:
+            parts.append(Cell(f"  {len(self._view)} of {len(self._table.rows)}", Tone.DIM))
+        if self.marks:
+            parts.append(Cell(("  " if parts else "") + f"{len(self.marks)} marked", Tone.ACCENT))
+        if self._range_from is not None:
+            parts.append(Cell("  range", Tone.ACCENT))
+        return tuple(parts)
+
+    # Moving
+
+    def _follow(self) -> None:
+        """Bring the cursor into sight; a step over the edge jumps half a page."""
+        page = self.page
+        if self.cursor < self.top or self.cursor >= self.top + page:
+            step = self.cursor - page // 2
+            if self.cursor == len(self._view) - 1 or self.cursor == 0:
+                step = self.cursor
+            self.top = step
+        self.top = max(0, min(self.top, len(self._view) - page))
+
+    def move(self, lines: int) -> None:
+        if not self._view:
+            return
+        before = self.cursor
+        self.cursor = max(0, min(self.cursor + lines, len(self._view) - 1))
+        self._follow()
+        self.update()
+        if self.cursor != before:
+            self._tell()
+
+    def wheel(self, lines: int) -> None:
+        self.move(lines)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._follow()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click selects; what a double click opens is the pane's Enter."""
+        index = self.top + event.y - self._above()
+        if 0 <= index < len(self._view):
+            self.move(index - self.cursor)
+
+    def act_list_left(self) -> None:
+        self._skip = max(0, self._skip - 1)
+        self.update()
+
+    def act_list_right(self) -> None:
+        if self._shape_now().overflow:
+            self._skip += 1
+            self.update()
+
+    # Marks
+
+    def act_list_mark(self) -> None:
+        row = self.current
+        if row is None:
+            return
+        self.marks = self.marks ^ {row.key}
+        if self.cursor + 1 < len(self._view):
+            self.move(1)
+        self.update()
+
+    def act_list_range(self) -> None:
+        if not self._view:
+            return
+        if self._range_from is None:
+            self._range_from = self.cursor
+        else:
+            first, last = sorted((self._range_from, self.cursor))
+            self.marks |= {row.key for row in self._view[first : last + 1]}
+            self._range_from = None
+        self.update()
+
+    # Sorting
+
+    def _sort(self, step: int) -> None:
+        count = len(self._table.columns)
+        if not count:
+            return
+        place = self.sorted_by[0] + step if self.sorted_by is not None else (0 if step > 0 else count - 1)
+        self.sorted_by = (place, False) if 0 <= place < count else None
+        self._arrange(keep=self.current_key)
+
+    def act_list_sort_left(self) -> None:
+        self._sort(-1)
+
+    def act_list_sort_right(self) -> None:
+        self._sort(1)
+
+    def act_list_sort_flip(self) -> None:
+        column, descending = self.sorted_by or (0, False)
+        self.sorted_by = (column, not descending)
+        self._arrange(keep=self.current_key)
+
+    # Filter
+
+    def can(self, action_id: str) -> bool:
+        return not self.typing
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """While a filter is typed, every key that ``on_key`` understands is text."""
+        return self.typing and (_printable(character) or key in _TYPING_KEYS)
+
+    def act_list_filter(self) -> None:
+        self.typing = True
+        self._range_from = None
+        self.update()
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys of the filter line."""
+        if not self.typing:
+            return
+        key, character = event.key, event.character
+        if key == "enter":
+            self.typing = False
+            self.update()
+        elif key == "escape":
+            self.typing = False
+            self.set_filter("")
+        elif key in ("up", "down"):
+            self.move(-1 if key == "up" else 1)
+        elif key == "backspace":
+            if self.filter:
+                self.set_filter(self.filter[:-1])
+            else:
+                self.typing = False
+                self.update()
+        elif key == "ctrl+u":
+            self.set_filter("")
+        elif key == "ctrl+w":
+            self.set_filter(self.filter.rstrip().rpartition(" ")[0])
+        elif _printable(character):
+            self.set_filter(self.filter + (character or ""))
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text goes into the filter, one line of it."""
+        if self.typing:
+            event.stop()
+            self.set_filter(self.filter + "".join(char for char in event.text if char.isprintable()))
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows that contain ``text``; the last one stays for next and previous match."""
+        self.filter = text
+        if text:
+            self._pattern = text.lower()
+        self._arrange(keep=self.current_key)
+        self.update()
+
+    def _jump(self, step: int) -> None:
+        count = len(self._view)
+        if not count or not self._pattern:
+            return
+        for distance in range(1, count + 1):
+            index = (self.cursor + step * distance) % count
+            if self._pattern in _text_of(self._view[index]):
+                self.move(index - self.cursor)
+                return
+
+    def act_list_next(self) -> None:
+        self._jump(1)
+
+    def act_list_previous(self) -> None:
+        self._jump(-1)
+
+    def back(self) -> bool:
+        """Undo the last thing that narrows the view: range, filter, marks, highlights. False where there is none."""
+        if self._range_from is not None:
+            self._range_from = None
+        elif self.filter or self._pattern:
+            self.filter = self._pattern = ""
+            self._arrange(keep=self.current_key)
+        elif self.marks:
+            self.marks = frozenset()
+        else:
+            return False
+        self.update()
+        return True
+
+
+_TYPING_KEYS = frozenset({"enter", "escape", "up", "down", "backspace", "ctrl+u", "ctrl+w"})
+
+
+def _printable(character: str | None) -> bool:
+    return character is not None and character.isprintable()
+
+
+def _text_of(row: Row) -> str:
+    return "\n".join(cell.text for cell in row.cells).lower()

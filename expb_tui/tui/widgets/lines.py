@@ -1,0 +1,144 @@
+"""Styled lines: cells become strips of an exact width, without markup and without breaking wide characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from expb_tui.present.cells import Cell, Tone
+
+Line = tuple[Cell, ...]
+"""One line of text as differently toned pieces."""
+
+
+def words(text: str, tone: Tone = Tone.TEXT) -> Line:
+    """A line of one piece."""
+    return (Cell(text, tone),)
+
+
+def width_of(text: str) -> int:
+    """Terminal cells that ``text`` takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fit(text: str, width: int, more: str, *, right: bool = False) -> str:
+    """``text`` in exactly ``width`` cells: padded, or cut with the sign ``more`` at the end."""
+    size = width_of(text)
+    if size == width:
+        return text
+    if size < width:
+        return " " * (width - size) + text if right else text + " " * (width - size)
+    if width <= 0:
+        return ""
+    return set_cell_size(text, width - 1) + more
+
+
+def wrap(line: Line, width: int, *, indent: int = 0) -> list[Line]:
+    """``line`` broken at spaces into lines of at most ``width`` cells; continuation lines are indented.
+
+    A word longer than a line is broken where it must be, so that nothing is hidden.
+    """
+    width = max(width, 1)
+    indent = min(indent, width // 2)
+    out: list[Line] = []
+    current: list[Cell] = []
+    used = 0
+
+    def flush() -> None:
+        nonlocal current, used
+        out.append(_merge(current))
+        current = [Cell(" " * indent)] if indent else []
+        used = indent
+
+    for text, tone in line:
+        for word in _words(text):
+            size = width_of(word)
+            if used + size > width and used > indent:
+                flush()
+                if out and word.isspace():
+                    continue
+            while size > width - used:
+                head, word = _split(word, max(1, width - used))
+                current.append(Cell(head, tone))
+                flush()
+                size = width_of(word)
+            if word:
+                current.append(Cell(word, tone))
+                used += size
+    out.append(_merge(current))
+    return out
+
+
+def _words(text: str) -> Iterable[str]:
+    """Runs of spaces and runs of other characters, in order."""
+    start = 0
+    for index in range(1, len(text) + 1):
+        if index == len(text) or (text[index] == " ") != (text[start] == " "):
+            yield text[start:index]
+            start = index
+
+
+def _split(word: str, width: int) -> tuple[str, str]:
+    if word.isascii():
+        return word[:width], word[width:]
+    used = 0
+    for index, char in enumerate(word):
+        size = cell_len(char)
+        if used + size > width and index:
+            return word[:index], word[index:]
+        used += size
+    return word, ""
+
+
+def _merge(cells: Sequence[Cell]) -> Line:
+    merged: list[Cell] = []
+    for cell in cells:
+        if merged and merged[-1].tone == cell.tone:
+            merged[-1] = Cell(merged[-1].text + cell.text, cell.tone)
+        else:
+            merged.append(cell)
+    return tuple(merged)
+
+
+class Pen:
+    """Collects pieces of one strip; neighbours of the same style become one segment, which saves bytes on the line."""
+
+    __slots__ = ("_segments", "_style", "_text", "used")
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._style: Style | None = None
+        self._text = ""
+        self.used = 0
+
+    def put(self, text: str, style: Style, width: int | None = None) -> Pen:
+        """Append ``text``; ``width`` is its size in cells where the caller knows it."""
+        if not text:
+            return self
+        if style is self._style or style == self._style:
+            self._text += text
+        else:
+            if self._text:
+                self._segments.append(Segment(self._text, self._style))
+            self._text, self._style = text, style
+        self.used += width_of(text) if width is None else width
+        return self
+
+    def fill(self, to: int, style: Style, char: str = " ") -> Pen:
+        """Repeat ``char`` until ``to`` cells are used."""
+        if self.used < to:
+            self.put(char * (to - self.used), style, to - self.used)
+        return self
+
+    def strip(self, width: int, style: Style) -> Strip:
+        """The strip, filled or cut to ``width`` cells."""
+        self.fill(width, style)
+        if self._text:
+            self._segments.append(Segment(self._text, self._style))
+            self._text = ""
+        strip = Strip(self._segments, self.used)
+        return strip if self.used == width else strip.adjust_cell_length(width, style)
