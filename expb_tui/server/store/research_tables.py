@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from expb_tui.server.store.columns import InstantColumn, JsonColumn, Uid, metadata, resource_columns
+from expb_tui.server.store.columns import InstantColumn, Uid, metadata, resource_columns
 
 OrderedJson = JSON(none_as_null=True)
 """JSON that keeps the order of its keys, for what is only read back whole."""
@@ -37,7 +38,7 @@ def _records(name: str, *columns: Any) -> Table:
         name,
         metadata,
         *resource_columns(project=True),
-        Column("spec", JsonColumn, nullable=False),
+        Column("spec", OrderedJson, nullable=False),
         *columns,
         Index(None, "project_id", "created_at", "id"),
     )
@@ -75,7 +76,7 @@ experiments = _records(
     _reference("objectives", "objective_id"),
     _reference("hypotheses", "hypothesis_id"),
     Column("round", Integer, nullable=False),  # 0 first, then one for each request for evidence
-    Column("evidence_requests", JsonColumn, nullable=False),
+    Column("evidence_requests", OrderedJson, nullable=False),
     Column("package_id", Uid),
     Index(None, "hypothesis_id"),
 )
@@ -124,10 +125,12 @@ research_settings = Table(
     Column("project_id", Uid, ForeignKey("projects.id")),
     Column("kind", String(24), nullable=False),  # research-roles, review-policies, limits
     Column("subject", String(40), nullable=False),  # the role or the limit; "" for a policy
-    Column("spec", JsonColumn, nullable=False),  # only what this scope sets
+    Column("spec", OrderedJson, nullable=False),  # only what this scope sets
+    Column("configured", Boolean, nullable=False),  # whether it sets anything: the others are not read for a claim
     Column("reason", Text),
     UniqueConstraint("account_id", "project_id", "kind", "subject"),
     Index(None, "project_id", "kind"),
+    Index(None, "account_id", "kind"),
 )
 
 work_packages = Table(
@@ -185,6 +188,7 @@ event_log = Table(
     Column("id", _RowNumber, Identity(always=True), primary_key=True),
     Column("account_id", Uid, nullable=False),
     Column("project_id", Uid),
+    Column("api_version", String(64), nullable=False),
     Column("kind", String(40), nullable=False),
     Column("uid", Uid, nullable=False),
     Column("version", Integer, nullable=False),
