@@ -1,4 +1,4 @@
-"""The one registry of actions: bindings, footer, help, palette, row menu, README and the tests' page object come from it.
+"""The one registry of actions: keys, footer, help, palette, row menu, README and the tests' page object come from it.
 
 Lower-case keys never change remote state; upper-case ones that do ask first. Keys that a terminal cannot tell apart
 (ctrl+m, ctrl+h, ctrl+i, ctrl+[), ctrl+a, ctrl+s, alt and function keys beyond F1 are never bound.
@@ -199,7 +199,7 @@ def show_key(key: str) -> str:
 class Keymap:
     """The keys in force: the registry's, changed by the settings.
 
-    ``problems`` names ids that do not exist and keys that two actions of one place would share; those stay as they were.
+    ``problems`` names ids that do not exist and keys that two actions of one place would share; they are left out.
     """
 
     def __init__(self, changes: Mapping[str, str | Iterable[str]] | None = None) -> None:

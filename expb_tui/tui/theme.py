@@ -1,8 +1,8 @@
 """Themes: twelve tones in TOML become a palette for line widgets and a Textual theme for the rest.
 
 A tone is a few words: a colour, ``on`` and a second one, and attributes, as in ``"#ffffff on #0037a6 bold"``.
-Colours are ``#rrggbb``, ``default`` or one of the sixteen ANSI names. ``surface``, ``panel`` and ``cursor`` are backgrounds: their
-first colour lies behind the text, and ``black on cyan`` says black text on a cyan background for all cells.
+Colours are ``#rrggbb``, ``default`` or one of the sixteen ANSI names. ``surface``, ``panel`` and ``cursor`` are
+backgrounds: their first colour lies behind the text, and ``black on cyan`` says black text on a cyan background for all cells.
 """
 
 from __future__ import annotations

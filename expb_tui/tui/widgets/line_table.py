@@ -19,6 +19,7 @@ from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of
 
 GAP = 2
+NO_ROWS = Table((), ())
 _LEAST = 8
 _DURATION = re.compile(r"(\d+)([smhd])\b")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -36,7 +37,7 @@ class Shape(NamedTuple):
 
 
 def natural_widths(columns: tuple[Column, ...], rows: Iterable[Row], floor: Sequence[int] = ()) -> list[int]:
-    """What each column would like, in cells, and at least ``floor``: widths that shrink with every tick make a table jump."""
+    """What each column would like, in cells, and at least ``floor``: widths that shrink with a tick would jump."""
     wishes = [width_of(column.title) for column in columns]
     for index, least in enumerate(floor):
         wishes[index] = max(wishes[index], least)
@@ -99,7 +100,7 @@ class LineTable(LinePanel):
 
     def __init__(
         self,
-        table: Table = Table((), ()),
+        table: Table = NO_ROWS,
         *,
         number: str = "",
         title: str = "",
