@@ -10,6 +10,7 @@ import base64
 import contextlib
 import os
 from collections.abc import Callable
+from typing import Any
 
 from textual.app import App
 
@@ -80,7 +81,7 @@ async def send(text: str, write: Callable[[str], object]) -> str:
     return "Sent to the terminal"
 
 
-async def copy(app: App[object], text: str) -> str:
+async def copy(app: App[Any], text: str) -> str:
     """Copy from the cockpit; see :func:`send`."""
     driver = app._driver  # Textual's own copy_to_clipboard writes there too; it has no public name
     return await send(text, driver.write if driver is not None else lambda _: None)

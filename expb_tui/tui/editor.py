@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
@@ -135,7 +136,7 @@ def _signals_of_a_waiting_shell() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-async def run_in_terminal(app: App[object], command: list[str]) -> int:
+async def run_in_terminal(app: App[Any], command: list[str]) -> int:
     """Run ``command`` on the terminal while the cockpit steps aside; returns its exit status.
 
     The event loop goes on, so that requests under way get their answers; nothing is drawn until the program ends.
@@ -178,7 +179,7 @@ async def run_in_terminal(app: App[object], command: list[str]) -> int:
     return status
 
 
-async def edit(app: App[object], text: str, *, name: str, configured: str | None = None) -> str:
+async def edit(app: App[Any], text: str, *, name: str, configured: str | None = None) -> str:
     """Let the operator edit ``text`` (cleaned) as a file called ``name``; returns the text as it was saved.
 
     Raises ``ExpbError``: ``no-editor``, ``editor-failed`` (it ended with a status other than 0), ``unreadable`` (not
@@ -219,7 +220,7 @@ async def edit(app: App[object], text: str, *, name: str, configured: str | None
             ) from error
 
 
-async def page(app: App[object], text: str, *, name: str = "text", configured: str | None = None) -> None:
+async def page(app: App[Any], text: str, *, name: str = "text", configured: str | None = None) -> None:
     """Show ``text`` (cleaned, modelines broken) in the operator's pager. Raises ``ExpbError`` as :func:`edit` does."""
     command = pager_command(configured)
     with private_file(name, break_modelines(clean(text, multiline=True))) as path:
