@@ -1,8 +1,8 @@
 """The log behind ``/v1/events``: which record changed, never what is in it (contract, section 6.2.9; hazards 15).
 
-``EventLog.record`` runs last before COMMIT. Inside one account the numbers become visible in the order of the commits: SQLite
-has one writer, and on PostgreSQL the writer holds a lock of the account until the transaction ends, taken after every
-other lock so that it cannot be part of a deadlock.
+``record_event`` only notes; ``flush_events``, called last before COMMIT, writes. Inside one account the numbers become
+visible in the order of the commits: SQLite has one writer, and on PostgreSQL the flush holds a lock of the account until
+the transaction ends, taken after every other lock so that it cannot be part of a deadlock.
 """
 
 from __future__ import annotations
@@ -11,19 +11,33 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import BigInteger, Connection, bindparam, delete, func, insert, select
 
 from expb_tui.server.store.research_tables import event_log
+from expb_tui.wire.base import IDENTITY_GROUP, RESEARCH_GROUP
 from expb_tui.wire.events import Invalidation
 
-if TYPE_CHECKING:
-    from expb_tui.server.bell import Bell
-    from expb_tui.server.context import Change, Unit
+Action = Literal["create", "update"]
 
+_IDENTITY_KINDS = frozenset(
+    {
+        "accounts",
+        "account-memberships",
+        "agent-identities",
+        "agent-identity-tokens",
+        "projects",
+        "project-memberships",
+        "agent-authorizations",
+        "limits",
+    }
+)
 _PRIVATE_KINDS = frozenset({"sessions", "personal-profiles", "sign-in-methods"})
 """A person's own records, which are no news for the account."""
+
+_noted: WeakKeyDictionary[Connection, dict[tuple[str, str], dict[str, Any]]] = WeakKeyDictionary()
 
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
 _WRITE = insert(event_log)
@@ -40,7 +54,6 @@ class Event:
     id: int
     account_id: str
     project_id: str | None
-    api_version: str
     kind: str
     uid: str
     version: int
@@ -49,53 +62,66 @@ class Event:
 
     def invalidation(self) -> dict[str, Any]:
         """The ``data`` of the event."""
-        return Invalidation(**{name: getattr(self, name) for name in Invalidation.model_fields}).wire()
+        return Invalidation(
+            api_version=IDENTITY_GROUP if self.kind in _IDENTITY_KINDS else RESEARCH_GROUP,
+            kind=self.kind,
+            uid=self.uid,
+            account_id=self.account_id,
+            project_id=self.project_id,
+            version=self.version,
+            action=self.action,
+            request_id=self.request_id,
+        ).wire()
 
 
-_COLUMNS = [event_log.c[field.name] for field in fields(Event)]
 _AFTER = (
-    select(*_COLUMNS)
+    select(*(event_log.c[field.name] for field in fields(Event)))
     .where(event_log.c.account_id == bindparam("account_id"), event_log.c.id > bindparam("after"))
     .order_by(event_log.c.id)
     .limit(bindparam("at_most"))
 )
 
 
-class EventLog:
-    """The ``ChangeLog`` of the server: writes a unit's changes, and rings once they are committed."""
+def record_event(
+    conn: Connection,
+    *,
+    kind: str,
+    uid: str,
+    account_id: str,
+    version: int,
+    project_id: str | None = None,
+    action: Action = "update",
+) -> None:
+    """Note a change of this transaction; forgotten with it where it is rolled back.
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    Several changes of one record in one transaction become one event with the last version.
+    """
+    if kind in _PRIVATE_KINDS:
+        return
+    pending = _noted.setdefault(conn, {})
+    known = pending.get((kind, uid))
+    pending[kind, uid] = {
+        "account_id": account_id,
+        "project_id": project_id,
+        "kind": kind,
+        "uid": uid,
+        "version": version,
+        "action": known["action"] if known else action,
+    }
 
-    def record(self, unit: Unit) -> None:
-        """Write what the unit changed, several changes of one record as one event with its last version."""
-        rows: dict[tuple[str, str], dict[str, Any]] = {}
-        for change in unit.changes:
-            account_id = _account_of(change)
-            if account_id is None or change.kind.name in _PRIVATE_KINDS:
-                continue
-            earlier = rows.get((change.kind.name, change.uid))
-            rows[change.kind.name, change.uid] = {
-                "account_id": account_id,
-                "project_id": change.project_id,
-                "api_version": change.kind.group,
-                "kind": change.kind.name,
-                "uid": change.uid,
-                "version": change.version,
-                "action": earlier["action"] if earlier else change.action,
-                "request_id": unit.request_id or None,
-                "created_at": unit.now,
-            }
-        if not rows:
-            return
-        if unit.database.postgres:
-            for account_id in sorted({row["account_id"] for row in rows.values()}):
-                unit.conn.execute(_LOCK, {"key": _lock_key(account_id)})
-        unit.conn.execute(_WRITE, list(rows.values()))
 
-    def announce(self) -> None:
-        """Wake the streams of this process."""
-        self._bell.ring()
+def flush_events(conn: Connection, now: datetime, request_id: str | None = None) -> frozenset[str]:
+    """Write what was noted, as the last act before COMMIT; returns the accounts that have news (often none)."""
+    pending = _noted.pop(conn, None)
+    if not pending:
+        return frozenset()
+    rows = [{**row, "request_id": request_id, "created_at": now} for row in pending.values()]
+    accounts = frozenset(row["account_id"] for row in rows)
+    if conn.dialect.name == "postgresql":
+        for account_id in sorted(accounts):
+            conn.execute(_LOCK, {"key": _lock_key(account_id)})
+    conn.execute(_WRITE, rows)
+    return accounts
 
 
 def last_event_id(conn: Connection, account_id: str) -> int:
@@ -118,10 +144,6 @@ def prune_events(conn: Connection, before: datetime, limit: int) -> int:
     """Delete at most ``limit`` events that are older than ``before``; returns how many."""
     old = select(event_log.c.id).where(event_log.c.created_at < before).order_by(event_log.c.created_at).limit(limit)
     return conn.execute(delete(event_log).where(event_log.c.id.in_(old))).rowcount
-
-
-def _account_of(change: Change) -> str | None:
-    return change.uid if change.kind.name == "accounts" else change.account_id
 
 
 def _lock_key(account_id: str) -> int:

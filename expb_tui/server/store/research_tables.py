@@ -188,7 +188,6 @@ event_log = Table(
     Column("id", _RowNumber, Identity(always=True), primary_key=True),
     Column("account_id", Uid, nullable=False),
     Column("project_id", Uid),
-    Column("api_version", String(64), nullable=False),
     Column("kind", String(40), nullable=False),
     Column("uid", Uid, nullable=False),
     Column("version", Integer, nullable=False),
