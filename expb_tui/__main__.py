@@ -5,12 +5,25 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
+_ANSWERED_WITH_TEXT = {"-h", "--help", "--version"}
+
 
 def main() -> NoReturn:
-    """The console script."""
+    """The console script. Before the cockpit one line is shown, ahead of every import that takes long."""
+    from expb_tui.cli.options import scan
+
+    found = scan(sys.argv[1:])
+    line = None
+    if not found.words and not _ANSWERED_WITH_TEXT.intersection(found.flags):
+        from expb_tui.launch import terminal_here
+
+        if terminal_here():
+            from expb_tui.first_line import FirstLine
+
+            line = FirstLine.show(found.options.get("profile"))
     from expb_tui.cli.tree import run
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], line))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,13 @@ Importing this module is cheap; settings, journal, sessions and desk are importe
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
+from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
     from expb_tui.core.settings import Settings
+    from expb_tui.first_line import FirstLine
 
 
 class DemoHint(NamedTuple):
@@ -39,13 +44,14 @@ class Chosen(NamedTuple):
     account: str | None = None
     project: str | None = None
     insecure_http: bool = False
+    read_only: bool = False
 
 
 class House:
     """Everything that the cockpit and the commands share. Build it with ``open_house``, end it with ``aclose``.
 
-    ``settings``, ``store``, ``journal`` and ``desk`` are opened on first use and blocking: the journal's first use
-    touches the disk. ``session`` caches one ``Session`` per profile name; callers never close what they got from it.
+    ``settings``, ``store``, ``journal`` and ``desk`` are opened on first use. ``session`` caches one ``Session`` per
+    profile name; callers never close what they got from it.
     """
 
     def __init__(self, chosen: Chosen, *, clock: Clock, demo_hint: DemoHint | None = None) -> None:
@@ -54,41 +60,139 @@ class House:
         self.demo_hint = demo_hint
         self._sessions: dict[str, Session] = {}
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
-        """Read once. Raises ``FileProblem`` or ``UsageError`` where ``config.toml`` is wrong."""
-        raise NotImplementedError
+        """Read once; the command line's own words win. Raises ``UsageError`` where ``config.toml`` is wrong."""
+        from dataclasses import replace
 
-    @property
+        from expb_tui.core.settings import load_settings
+
+        settings = load_settings()
+        chosen = self.chosen
+        return replace(
+            settings,
+            timeout=chosen.timeout or settings.timeout,
+            insecure_http=chosen.insecure_http or settings.insecure_http,
+            read_only=chosen.read_only or settings.read_only,
+        )
+
+    @cached_property
     def store(self) -> ProfileStore:
         """The shared profile file."""
-        raise NotImplementedError
+        from expb_tui.core.profiles.store import ProfileStore
 
-    @property
+        return ProfileStore()
+
+    @cached_property
     def journal(self) -> Journal:
-        """This host's journal. Raises ``FileProblem`` where it cannot be opened."""
-        raise NotImplementedError
+        """This host's journal; it touches the disk with its first use."""
+        from expb_tui.core.leases.journal import Journal
 
-    @property
+        return Journal()
+
+    @cached_property
     def desk(self) -> Desk:
         """Claims, renewals, releases and submissions over the journal."""
-        raise NotImplementedError
+        from expb_tui.core.leases.desk import Desk
+
+        return Desk(self.journal, self.store, clock=self.clock, lease_header=self.settings.lease_header)
 
     async def session(self, profile: str | None = None) -> Session:
-        """The session of a profile (None: the chosen, else the default one). Raises ``SignInNeeded``, ``UsageError``."""
-        raise NotImplementedError
+        """The session of a profile. None means what was chosen: the token, the profile, the environment's token, or
+        the default profile, in this order.
+
+        Raises ``UsageError`` or ``SignInNeeded``; also where ``--account`` names another account.
+        """
+        from expb_tui.core.profiles.session import Session
+
+        name = profile or ""
+        session = self._sessions.get(name)
+        if session is None:
+            chosen = self.chosen if profile is None else Chosen(profile=profile)
+            session = Session.open(
+                self.store,
+                profile=chosen.profile,
+                endpoint=chosen.endpoint,
+                token=chosen.token,
+                settings=self.settings,
+                clock=self.clock,
+            )
+            await self._same_account(session)
+            self._sessions[name] = session
+        return session
+
+    async def _same_account(self, session: Session) -> None:
+        wanted = self.chosen.account
+        if wanted is None:
+            return
+        actual = session.profile.account_id or (await session.principal()).account_id
+        if actual != wanted:
+            await session.aclose()
+            raise UsageError(
+                f"The credential is not of account {wanted}",
+                cause=f"it belongs to account {actual or 'none'}",
+                next_step="Choose another profile with --profile, or leave --account out",
+            )
 
     async def forget_session(self, profile: str) -> None:
         """Close and drop the cached session after a sign-in, sign-out, removal or move of its secret."""
-        raise NotImplementedError
+        for name, session in list(self._sessions.items()):
+            if profile in (name, session.profile.name):
+                await self._sessions.pop(name).aclose()
 
     async def aclose(self) -> None:
-        """Close sessions and journal; safe to call twice."""
-        raise NotImplementedError
+        """Wait for requests under way, then close sessions and journal; safe to call twice."""
+        if "desk" in self.__dict__:
+            await self.desk.aclose()
+        for name in list(self._sessions):
+            await self._sessions.pop(name).aclose()
+        if "journal" in self.__dict__:
+            await self.journal.aclose()
 
 
 def open_house(
     chosen: Chosen | None = None, *, clock: Clock = SYSTEM_CLOCK, demo_hint: DemoHint | None = None
 ) -> House:
-    """A house that opens nothing yet; the environment's token and endpoint fill what ``chosen`` leaves open."""
+    """A house in which nothing is opened yet."""
     return House(chosen or Chosen(), clock=clock, demo_hint=demo_hint)
+
+
+def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
+    """Show the cockpit until it is left; returns the exit code.
+
+    ``line`` is the first line if ``__main__`` has already put one on the screen. Raises ``ExpbError`` where there is
+    no terminal or Textual cannot be imported; the terminal is then as it was.
+    """
+    if not terminal_here():
+        raise ExpbError(
+            "The cockpit needs a terminal",
+            cause="standard input or output is not one",
+            next_step="Without one use the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
+            code="no-terminal",
+        )
+    from expb_tui.first_line import FirstLine
+
+    line = line or FirstLine.show(house.chosen.profile)
+    try:
+        from expb_tui.tui.app import CockpitApp
+
+        app = CockpitApp(house)
+    except ImportError as error:
+        line.restore()
+        raise ExpbError(
+            "The cockpit cannot be opened",
+            cause=f"{error.name or 'a part of it'} cannot be imported",
+            next_step="Install expb-tui again; every command works without the cockpit",
+            code="no-cockpit",
+        ) from error
+    except BaseException:
+        line.restore()
+        raise
+    line.hand_over()
+    app.run()
+    return app.return_code or 0
+
+
+def terminal_here() -> bool:
+    """Whether the cockpit can be shown: a terminal on both ends that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,6 +17,9 @@ from expb_tui.cli.output import FORMATS, Output, parse_format
 from expb_tui.core.errors import EXIT_FAILURE, ExpbError, UsageError
 from expb_tui.launch import Chosen
 
+if TYPE_CHECKING:
+    from expb_tui.first_line import FirstLine
+
 PROGRAM = diagnostics.PROGRAM
 
 
@@ -25,17 +28,19 @@ class Given:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self.line: FirstLine | None = None
 
     def chosen(self) -> Chosen:
         """What they choose, as the house wants it. Raises ``UsageError``."""
-        from expb_tui.cli.values import seconds, token_text
+        from expb_tui.cli import values
 
         value = self.values.get
+        token = value("token")
         return Chosen(
             profile=value("profile"),
             endpoint=value("endpoint"),
-            token=token_text(value("token"), "--token"),
-            timeout=seconds(value("timeout")),
+            token=values.token(token, "--token") if token is not None else None,
+            timeout=values.seconds(value("timeout")),
             account=value("account"),
             project=value("project"),
             insecure_http=bool(value("insecure_http")),
@@ -230,7 +235,8 @@ def root(ctx: click.Context, read_only: bool) -> None:
     if ctx.invoked_subcommand is None:
         from expb_tui.launch import open_cockpit, open_house
 
-        ctx.exit(open_cockpit(open_house(given(ctx).chosen()), read_only=read_only))
+        said = given(ctx)
+        ctx.exit(open_cockpit(open_house(said.chosen()._replace(read_only=read_only)), line=said.line))
     if read_only:
         raise UsageError("--read-only belongs to the cockpit", next_step=f"Start it as '{PROGRAM} --read-only'")
 
@@ -239,10 +245,20 @@ def _command_path(error: click.UsageError) -> str:
     return error.ctx.command_path if error.ctx else PROGRAM
 
 
-def run(argv: Sequence[str]) -> int:
-    """Carry out one command line; returns the exit code. Every error ends here, as one or two lines."""
+def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
+    """Carry out one command line; returns the exit code. Every error ends here, as one or two lines.
+
+    ``line`` is what already stands on the alternate screen, if anything does.
+    """
+    state = Given()
+    state.line = line
     try:
-        code = root.main(args=list(argv), prog_name=PROGRAM, standalone_mode=False)
+        try:
+            code = root.main(args=list(argv), prog_name=PROGRAM, standalone_mode=False, obj=state)
+        finally:
+            # Before anything is said, or it would be said on the alternate screen.
+            if line is not None:
+                line.restore()
         sys.stdout.flush()
     except click.UsageError as error:
         return diagnostics.usage(error.format_message(), f"See '{_command_path(error)} --help'")

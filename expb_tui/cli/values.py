@@ -22,13 +22,11 @@ def seconds(text: str | None) -> float | None:
     return value
 
 
-def token_text(text: str | None, name: str) -> SecretStr | None:
-    """A token as typed or read: one word, without the line end. Raises ``UsageError``, which never quotes it."""
-    if text is None:
-        return None
-    token = text.strip()
-    if not token:
-        raise UsageError(f"{name} is empty", cause="the variable or file that it was taken from may be unset")
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"{name} is not a token", cause="it holds blanks or characters that no token has")
-    return SecretStr(token)
+def token(text: str, source: str) -> SecretStr:
+    """``text`` as a token: one word, without the line end. Raises ``UsageError``, which never quotes it."""
+    word = text.strip()
+    if not word:
+        raise UsageError(f"{source} is empty", cause="there is no token in it")
+    if not word.isascii() or not word.isprintable() or " " in word:
+        raise UsageError(f"{source} is not a token", cause="it holds blanks or characters that no token has")
+    return SecretStr(word)

@@ -17,14 +17,9 @@ LISTING = columns(("NAME", "DEFAULT", "TYPE", "SCOPE", "ENDPOINT", "PROJECT", "E
 LISTING_WIDE = columns(("NAME", "DEFAULT", "TYPE", "SCOPE", "ENDPOINT", "ACCOUNT", "PROJECT", "AGENT", "EXPIRES"))
 
 
-def in_keyring(profile: Profile) -> bool:
-    """Whether the credential is kept in the system keyring, where the file shows none."""
-    return profile.secret_place == "keyring"  # noqa: S105 - the name of a place
-
-
 def signed_out(profile: Profile) -> bool:
-    """Neither a token nor an expiry, and none in the keyring either."""
-    return not profile.token and profile.expires_at is None and not in_keyring(profile)
+    """Neither a credential nor an expiry."""
+    return not profile.signed_in and profile.expires_at is None
 
 
 def expires(profile: Profile, now: datetime) -> Words:
@@ -60,8 +55,8 @@ def state(profile: Profile, now: datetime, glyphs: Glyphs = UNICODE) -> Cell:
     if signed_out(profile):
         return Cell(f"{glyphs.bad} signed out", Tone.BAD)
     over = profile.expires_at is not None and profile.expires_at <= now
-    # A user's access token is replaced with the refresh token, unseen; the keyring is not asked for each repaint.
-    if over and (profile.type == "agent" or not (profile.refresh_token or in_keyring(profile))):
+    # A user's access token is replaced with the refresh token, unseen; the keyring is not asked at each repaint.
+    if over and (profile.is_agent or not (profile.refresh_token or profile.in_keyring)):
         return Cell(f"{glyphs.warn} expired", Tone.WARN)
     return Cell(f"{glyphs.ok} signed in", Tone.OK)
 
@@ -98,7 +93,7 @@ def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyp
             Cell(glyphs.live if name == selected else " ", Tone.ACCENT),
             cell(f"{name} *" if name == profiles.default else name, Tone.ACCENT if name == selected else Tone.TEXT),
             state(profile, now, glyphs),
-            cell(profile.type, Tone.INFO if profile.type == "agent" else Tone.TEXT),
+            cell(profile.type, Tone.INFO if profile.is_agent else Tone.TEXT),
             cell(profile.project_name or profile.project_id),
             cell(host(profile.endpoint), Tone.DIM),
             cell(MISSING if words.text == "signed out" else words.text, Tone.DIM),
@@ -112,6 +107,7 @@ def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyp
 def details(profile: Profile, now: datetime, *, default: bool, glyphs: Glyphs = UNICODE) -> Table:
     """One profile as label and value, without credentials."""
     words = expires(profile, now)
+    in_keyring = profile.secret_place == "keyring"  # noqa: S105 - the name of a place
     pairs = (
         ("profile", cell(profile.name, Tone.ACCENT)),
         ("default", cell("yes" if default else "no")),
@@ -124,7 +120,7 @@ def details(profile: Profile, now: datetime, *, default: bool, glyphs: Glyphs = 
         ("project", cell(profile.project_name or profile.project_id)),
         ("project id", cell(profile.project_id)),
         ("expires", cell(words.text)),
-        ("secret kept in", cell("system keyring" if in_keyring(profile) else "0600 file")),
+        ("secret kept in", cell("system keyring" if in_keyring else "0600 file")),
     )
     rows = tuple(Row(label, (Cell(label, Tone.DIM), value)) for label, value in pairs)
     return Table((Column("", 14), Column("")), rows)

@@ -1,0 +1,63 @@
+"""Carrying out one asynchronous act for a command: the house is opened, used and closed in one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from expb_tui.cli import diagnostics
+from expb_tui.cli.tree import given
+from expb_tui.launch import House, open_house
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.model import HeldPackage
+
+T = TypeVar("T")
+
+
+def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
+    """Run ``work`` with this command's house. Ctrl-C cancels it; requests under way are still journaled."""
+    import asyncio
+
+    house = open_house(given(ctx).chosen())
+
+    async def whole() -> T:
+        try:
+            return await work(house)
+        finally:
+            await house.aclose()
+
+    return asyncio.run(whole())
+
+
+def named_profile(ctx: click.Context, name: str | None) -> str:
+    """The profile that a command is about: its argument, else ``--profile``, else the default one."""
+    if name:
+        return name
+    house = open_house(given(ctx).chosen())
+    return house.store.select(house.chosen.profile).name
+
+
+def confirm_stranding(ctx: click.Context, name: str, question: str, *, yes: bool) -> bool:
+    """Name the leases that nobody could renew or submit without this profile, and ask (hazards 6).
+
+    Nothing is asked where there are none.
+    """
+    stranded = act(ctx, lambda house: house.desk.stranded_by(name))
+    if not stranded:
+        return True
+    return diagnostics.confirm(stranded_lines(name, stranded), question, yes=yes)
+
+
+def stranded_lines(name: str, stranded: list[HeldPackage]) -> list[str]:
+    """What would be stranded, one line a lease."""
+    from expb_tui.core.clock import SYSTEM_CLOCK
+    from expb_tui.core.text import coarse
+
+    lines = [f"Without profile {name} nobody here can renew, submit or release:"]
+    for held in stranded:
+        left = coarse(held.remaining(SYSTEM_CLOCK))
+        lines.append(f"  {held.uid}   {held.role}   {held.project_name or held.project_id}   {left} left")
+    return lines

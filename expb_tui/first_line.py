@@ -1,0 +1,76 @@
+"""One truthful line on the alternate screen while the cockpit is imported, and the terminal restored if that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from expb_tui import __version__
+from expb_tui.core.text import clean
+
+_OPEN = "\x1b[?1049h\x1b[?25l\x1b[2J\x1b[H"
+_CLOSE = "\x1b[?25h\x1b[?1049l"
+_FATAL = (signal.SIGTERM, signal.SIGHUP)
+
+
+def words(profile: str | None) -> str:
+    """``expb-tui 0.1.0 · profile researcher @ bench.example · opening…``, from the profile file and nothing else."""
+    from expb_tui.core.errors import ExpbError
+    from expb_tui.core.profiles.store import ProfileStore
+
+    parts = [f"expb-tui {__version__}"]
+    if profile is None and (os.environ.get("EXPBENCH_AGENT_TOKEN") or os.environ.get("EXPBENCH_AGENT_TOKEN_FILE")):
+        parts.append("agent token from the environment")
+    else:
+        try:
+            profiles = ProfileStore().read()
+            name = profile or profiles.default
+            found = profiles.by_name.get(name) if name else None
+            if found is not None:
+                host = found.endpoint.partition("://")[2] or found.endpoint
+                parts.append(f"profile {clean(found.name)} @ {clean(host)}")
+            else:
+                parts.append("no profile" if name is None else f"no profile named {clean(name)}")
+        except ExpbError:
+            parts.append("the profile file cannot be read")
+    fancy = (sys.stdout.encoding or "").lower().startswith("utf")
+    return f"{' · '.join(parts)} · opening…" if fancy else f"{' - '.join(parts)} - opening"
+
+
+class FirstLine:
+    """The line is on the screen from ``show`` until ``hand_over`` (the cockpit paints over it) or ``restore``."""
+
+    def __init__(self) -> None:
+        self._up = True
+        self._handlers = {number: signal.signal(number, self._end) for number in _FATAL}
+
+    @classmethod
+    def show(cls, profile: str | None) -> FirstLine:
+        """Put the line on the screen, before anything heavy is imported."""
+        text = words(profile)
+        line = cls()
+        width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        sys.stdout.write(f"{_OPEN} {text[: max(1, width - 1)]}")
+        sys.stdout.flush()
+        return line
+
+    def hand_over(self) -> None:
+        """The cockpit handles signals and the screen from here on."""
+        self._up = False
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def restore(self) -> None:
+        """Back to the screen as it was, unless the cockpit has taken over."""
+        if not self._up:
+            return
+        self.hand_over()
+        sys.stdout.write(_CLOSE)
+        sys.stdout.flush()
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        # An import under way cannot be unwound safely; the terminal is put back and the signal does its work.
+        os.write(sys.stdout.fileno(), _CLOSE.encode())
+        os._exit(128 + number)
