@@ -1,1 +1,1 @@
-"""What a task asks for and what is sent back: reading it, filling a form or a draft, evidence, and the search for secrets."""
+"""What a task asks for and what is sent back: reading it, forms and drafts, evidence, the search for secrets."""
