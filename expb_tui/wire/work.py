@@ -71,12 +71,14 @@ class Lease(WireModel):
 
 
 class Task(WireModel):
-    """One unit of a package. ``input`` differs by role; ``recordId`` and ``outputSha256`` appear once submitted."""
+    """One unit of a package. ``input`` differs by role; ``outcome`` appears once submitted, ``recordId`` and
+    ``outputSha256`` with the outcome ``completed``."""
 
     task_id: str
     role: str = ""
     phase: str = ""
     input: dict[str, Any] = Field(default_factory=dict)
+    outcome: str | None = None
     record_id: str | None = None
     output_sha256: str | None = Field(default=None, validation_alias="outputSha256", serialization_alias="outputSha256")
 
