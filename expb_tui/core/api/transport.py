@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import json as jsonlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from expb_tui.core.api.failures import ApiProblem, BadAnswer, Redirected, RequestFailure, TlsFailure, Unreachable
+from expb_tui.core.api.endpoint import check_endpoint, is_loopback
+from expb_tui.core.api.failures import (
+    ApiProblem,
+    BadAnswer,
+    Redirected,
+    RequestFailure,
+    TlsFailure,
+    Unreachable,
+    bad_answer,
+    problem_from,
+    redirected,
+    tls_failure,
+)
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
+from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +38,16 @@ __all__ = [
     "check_endpoint", "repeat_same_key",
 ]  # fmt: skip
 
-DEFAULT_ENDPOINT = "https://exp.sre-norns.com"
+LARGEST_ANSWER = 32 * 1024 * 1024
+"""Bytes; the kit's own client stops there too (contract, section 1.9)."""
+CONNECT_TIMEOUT = 10.0
+_READ_TRIES = 3
+_BACKOFF = 0.4
+_LONGEST_RETRY_AFTER = 5.0
+"""A longer ``Retry-After`` is for the person, not for a retry behind their back. Seconds."""
+_BUSY = (502, 503, 504)
+_PARSED_IN_THREAD = 256 * 1024
+_JITTER = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +75,12 @@ class Transport:
     def __init__(
         self, endpoint: str, *, insecure_http: bool = False, timeout: float = 60.0, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        """``timeout`` bounds a whole request with its retries, in seconds."""
+        """``timeout`` bounds a whole request with its retries, in seconds. Raises ``UsageError`` for a bad endpoint."""
         self.endpoint = check_endpoint(endpoint, insecure_http=insecure_http)
+        self._timeout = timeout
+        self._clock = clock
+        self._client: httpx.AsyncClient | None = None
+        self._opening = asyncio.Lock()
 
     async def send(
         self,
@@ -64,7 +95,21 @@ class Transport:
         within: float | None = None,
     ) -> Answer:
         """Send and judge; ``within`` overrides the timeout. Only GETs are retried. Raises a ``RequestFailure``."""
-        raise NotImplementedError
+        client = await self._ready()
+        request = client.build_request(
+            method, self._url(path), params=_query(query), headers=_headers(token, headers), json=json, data=form
+        )
+        deadline = self._clock.ticks() + (within or self._timeout)
+        tries = _READ_TRIES if method in ("GET", "HEAD") else 1
+        for attempt in range(1, tries + 1):
+            try:
+                return await self._once(client, request, deadline - self._clock.ticks())
+            except (Unreachable, ApiProblem) as failure:
+                wait = _retry_wait(failure, attempt)
+                if attempt == tries or wait is None or self._clock.ticks() + wait >= deadline:
+                    raise
+            await asyncio.sleep(wait)
+        raise AssertionError("unreachable")
 
     @asynccontextmanager
     async def stream(
@@ -75,12 +120,139 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        """A GET whose answer is read as it comes (events); only the head is judged."""
-        raise NotImplementedError
-        yield
+        """A GET whose answer is read as it comes (events); only the head is judged, within the timeout."""
+        client = await self._ready()
+        request = client.build_request(
+            "GET", self._url(path), params=_query(query), headers=_headers(token, headers), timeout=None
+        )
+        name = f"GET {path}"
+        response: httpx.Response | None = None
+        try:
+            async with self._patience(self._timeout):
+                response = await client.send(request, stream=True)
+                if not 200 <= response.status_code < 300:
+                    await self._judge(name, response, 0.0)
+            yield response
+        except _transport_errors() as error:
+            raise self._failure(name, error, in_body=response is not None) from error
+        finally:
+            if response is not None:
+                await response.aclose()
 
     async def aclose(self) -> None:
-        raise NotImplementedError
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    async def _ready(self) -> httpx.AsyncClient:
+        # httpx and the certificates take a tenth of a second to load: in a thread, so that the cockpit does not stop.
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._open)
+            return self._client
+
+    def _open(self) -> httpx.AsyncClient:
+        import ssl
+
+        import httpx
+
+        from expb_tui import __version__
+
+        parts = urlsplit(self.endpoint)
+        secure = parts.scheme == "https"
+        return httpx.AsyncClient(
+            http2=False,
+            follow_redirects=False,
+            # Without https the certificates need not be loaded. A loopback address is never asked of a proxy.
+            verify=True if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            trust_env=not is_loopback(parts.hostname or ""),
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
+            limits=httpx.Limits(max_connections=20, max_keepalive_connections=5, keepalive_expiry=30.0),
+            headers={
+                "accept": "application/json",
+                "accept-encoding": "identity",  # an answer of 32 MiB is 32 MiB, not a compressed gigabyte
+                "user-agent": f"expb-tui/{__version__}",
+            },
+        )
+
+    def _url(self, path: str) -> str:
+        if not path.startswith("/"):
+            raise ValueError(f"not a path: {path}")
+        return self.endpoint + path
+
+    async def _once(self, client: httpx.AsyncClient, request: httpx.Request, seconds: float) -> Answer:
+        name = f"{request.method} {request.url.path}"
+        response: httpx.Response | None = None
+        sent = self._clock.ticks()
+        try:
+            async with self._patience(seconds):
+                response = await client.send(request, stream=True)
+                return await self._judge(name, response, sent)
+        except _transport_errors() as error:
+            raise self._failure(name, error, in_body=response is not None) from error
+        finally:
+            if response is not None:
+                await response.aclose()
+
+    async def _judge(self, name: str, response: httpx.Response, sent: float) -> Answer:
+        status = response.status_code
+        if 300 <= status < 400:
+            raise redirected(name, str(response.url), response.headers.get("location", ""))
+        headers = {key.lower(): value for key, value in response.headers.items()}
+        content = await _content(name, response)
+        try:
+            body = await _parse(name, status, content)
+        except BadAnswer:
+            if 200 <= status < 300:
+                raise
+            body = None
+        if not 200 <= status < 300:
+            raise problem_from(name, status, headers, body)
+        return Answer(status, headers, body, sent, _date(headers), clean(headers.get("x-request-id", "")))
+
+    @asynccontextmanager
+    async def _patience(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise self._unreachable("timeout", f"no complete answer within {seconds:.0f} s", unknown=True) from None
+
+    def _unreachable(self, code: str, cause: str, *, unknown: bool) -> Unreachable:
+        failure = Unreachable(
+            f"{self.endpoint} cannot be reached",
+            cause=cause,
+            next_step="Check the network and try again"
+            if code != "dns"
+            else "Check the address and the name server, and try again",
+            code=code,
+        )
+        failure.outcome_unknown = unknown
+        return failure
+
+    def _failure(self, name: str, error: Exception, *, in_body: bool) -> RequestFailure:
+        import socket
+        import ssl
+
+        import httpx
+
+        chain = list(_chain(error))
+        for cause in chain:
+            if isinstance(cause, ssl.SSLError) and isinstance(error, httpx.ConnectError):
+                return tls_failure(self.endpoint, cause)
+        if in_body and isinstance(error, httpx.RemoteProtocolError):
+            return bad_answer(name, "truncated", "the connection ended in the middle of the answer")
+        if isinstance(error, httpx.DecodingError):
+            return bad_answer(name, "not-json", "it is compressed in a way that cannot be read")
+        if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+            return self._unreachable("timeout", f"no connection within {CONNECT_TIMEOUT:.0f} s", unknown=False)
+        if any(isinstance(cause, socket.gaierror) for cause in chain):
+            host = urlsplit(self.endpoint).hostname
+            return self._unreachable("dns", f"the name {host} is not known", unknown=False)
+        if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+            return self._unreachable("refused", "nothing listens at that address and port", unknown=False)
+        told = clean(str(error)) or type(error).__name__
+        return self._unreachable("network", told, unknown=not isinstance(error, httpx.ConnectError))
 
 
 async def repeat_same_key(
@@ -91,10 +263,117 @@ async def repeat_same_key(
     Repeats on network errors, 500, 502, 503, 504 and ``idempotency-in-progress``, with backoff, at most ``tries``
     times within ``budget`` seconds. Never on 429. The last failure is raised.
     """
-    raise NotImplementedError
+    deadline = clock.ticks() + budget
+    for attempt in range(1, tries + 1):
+        try:
+            return await send()
+        except (Unreachable, BadAnswer, ApiProblem) as failure:
+            wait = _retry_wait(failure, attempt, mutation=True)
+            if attempt == tries or wait is None or clock.ticks() + wait >= deadline:
+                raise
+        await asyncio.sleep(wait)
+    raise AssertionError("unreachable")
 
 
-def check_endpoint(url: str, *, insecure_http: bool = False) -> str:
-    """The endpoint in its one spelling, or ``UsageError``: absolute http(s), no user info, query or fragment; a
-    trailing ``/`` and ``/v1`` are dropped; plain http only for loopback unless ``insecure_http``."""
-    raise NotImplementedError
+def _retry_wait(failure: RequestFailure, attempt: int, *, mutation: bool = False) -> float | None:
+    """Seconds before the next try, None for *no further try*."""
+    wait = _BACKOFF * 2.0 ** (attempt - 1) * _JITTER.uniform(0.5, 1.5)
+    if isinstance(failure, Unreachable):
+        return wait
+    if isinstance(failure, BadAnswer):
+        return wait if mutation and failure.code == "truncated" else None
+    if not isinstance(failure, ApiProblem):
+        return None
+    in_progress = failure.code == "idempotency-in-progress"
+    if failure.status in _BUSY or (mutation and (failure.status == 500 or in_progress)):
+        asked = failure.retry_after or 0.0
+        return max(wait, asked) if asked <= _LONGEST_RETRY_AFTER else None
+    return None
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    import httpx
+
+    return (httpx.TransportError, httpx.DecodingError)
+
+
+def _query(query: Mapping[str, Any] | None) -> dict[str, str] | None:
+    if not query:
+        return None
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in query.items()
+        if value is not None
+    }
+
+
+def _headers(token: SecretStr | None, headers: Mapping[str, str] | None) -> dict[str, str]:
+    result = dict(headers or {})
+    if token is not None:
+        result["authorization"] = f"Bearer {token.get_secret_value()}"
+    for name, value in result.items():
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(
+                f"The value of the header {name} cannot be sent",
+                cause="it holds characters that no credential or id has",
+                next_step="Save the credential again without spaces or line breaks",
+                code="bad-header",
+            )
+    return result
+
+
+async def _content(name: str, response: httpx.Response) -> bytes:
+    announced = response.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced[:12]) > LARGEST_ANSWER:
+        raise bad_answer(name, "too-large", "it is announced as larger than 32 MiB")
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > LARGEST_ANSWER:
+            raise bad_answer(name, "too-large", "it is larger than 32 MiB; reading was stopped")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _parse(name: str, status: int, content: bytes) -> Any:
+    text = content.strip()
+    if not text:
+        return None
+    if text.startswith(b"<"):
+        raise bad_answer(name, "html", "it is a web page, not JSON", status)
+    try:
+        if len(text) > _PARSED_IN_THREAD:
+            return await asyncio.to_thread(jsonlib.loads, text)
+        return jsonlib.loads(text)
+    except RecursionError:
+        raise bad_answer(name, "not-json", "it is nested too deeply", status) from None
+    except ValueError:
+        if text[:1] in b'{["' and text[-1:] not in b'}]"':
+            raise bad_answer(name, "truncated", "it ends in the middle", status) from None
+        raise bad_answer(name, "not-json", "it is not JSON", status) from None
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error with everything that it came from, groups included."""
+    found: list[BaseException] = []
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or current in found:
+            continue
+        found.append(current)
+        pending += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions
+    return found
+
+
+def _date(headers: Mapping[str, str]) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        value = parsedate_to_datetime(headers["date"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
