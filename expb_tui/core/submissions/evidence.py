@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import mimetypes
 import os
 import re
@@ -75,7 +76,7 @@ async def complete(form: Form, values: Mapping[str, Any], *, folder: Path) -> di
 
 
 def facts_of(path: str, *, folder: Path, stop: threading.Event | None = None) -> FileFacts:
-    """Read one file in pieces. Raises ``UsageError`` where it is missing, no regular file, or leads out of its folder."""
+    """Read one file in pieces. Raises ``UsageError`` where it is missing, not regular, or leads out of its folder."""
     digest = hashlib.sha256()
     size = 0
     descriptor, shown = _open(path, folder)
@@ -137,7 +138,7 @@ def changes_of(patch: str) -> list[str]:
             elif line.startswith("rename from"):
                 action = "rename"
         return out
-    for before, after in zip(lines, lines[1:], strict=False):
+    for before, after in itertools.pairwise(lines):
         if before.startswith("--- ") and after.startswith("+++ "):
             old, new = (re.sub(r"^[ab]/", "", line[4:].split("\t")[0].strip()) for line in (before, after))
             if old == "/dev/null":

@@ -108,9 +108,15 @@ def environment_secrets(environ: Mapping[str, str]) -> list[SecretStr]:
         for name, value in environ.items()
         if _SECRET_NAME.search(name)
         and not name.upper().endswith(("_FILE", "_PATH", "_DIR", "_URL", "_ID", "_NAME"))
-        and len(value.strip()) >= MIN_KNOWN
         and not value.startswith(("/", "./", "~"))
+        and _unlike_a_word(value.strip())
     ]
+
+
+def _unlike_a_word(value: str) -> bool:
+    """A password such as ``postgres`` would block every text that speaks of it."""
+    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    return len(value) >= 20 or (len(value) >= 12 and mixed)
 
 
 def _spellings(value: str) -> set[str]:

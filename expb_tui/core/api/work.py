@@ -1,0 +1,316 @@
+"""Opportunities and work packages as typed calls over a ``Session`` (contract, section 6.2).
+
+Nothing public fixes these paths, so they stand in one table that settings may override (section 7, item 1), and every
+answer is read tolerantly: either spelling, wrapped or bare, a lease token in any of the known places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from expb_tui.core.api.failures import ApiProblem, BadAnswer
+from expb_tui.core.secret import SecretStr
+from expb_tui.wire.base import RESEARCH_GROUP
+from expb_tui.wire.problem import UNKNOWN_CODE
+from expb_tui.wire.work import LEASE_HEADER, Opportunity, WorkPackage
+
+if TYPE_CHECKING:
+    from expb_tui.core.api.transport import Answer
+    from expb_tui.core.profiles.session import Session
+
+ROUTES: Mapping[str, str] = {
+    "opportunities": "/v1/work-opportunities",
+    "claim": "/v1/projects/{project}/work-packages",
+    "claim-alias": "/v1/work-packages",
+    "packages": "/v1/projects/{project}/work-packages",
+    "package": "/v1/work-packages/{package}",
+    "renewals": "/v1/work-packages/{package}/renewals",
+    "submissions": "/v1/work-packages/{package}/submissions",
+}
+"""The paths of the work API by what they are for; the settings' table ``routes`` overrides them by these names."""
+
+_TOKEN_KEYS = ("leaseToken", "lease_token", "token")
+_MAX_PAGES = 200
+
+
+@dataclass(frozen=True)
+class OpportunityPage:
+    """One page, or all of them; ``raw_items`` are the items as the server gave them."""
+
+    items: tuple[Opportunity, ...]
+    raw_items: tuple[dict[str, Any], ...]
+    next: str | None
+    total: int | None
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class PackageAnswer:
+    """An answer about one package. ``package`` is None for the empty package.
+
+    ``document`` is the envelope without any lease token, ``raw`` the whole answer as it came, token included.
+    """
+
+    package: WorkPackage | None
+    document: dict[str, Any]
+    token: SecretStr | None
+    raw: Any
+    answer: Answer
+
+    @property
+    def version(self) -> int:
+        """From the envelope, else from the ETag; 0 where neither tells."""
+        if self.package is not None and self.package.metadata.version is not None:
+            return self.package.metadata.version
+        digits = (self.answer.etag or "").strip('"')
+        return int(digits) if digits.isdigit() else 0
+
+
+@dataclass(frozen=True)
+class SubmissionAnswer:
+    """What a confirmed submission made (``record_kind`` and ``record_id`` are empty for ``failed``), and its package."""
+
+    record_kind: str
+    record_id: str
+    package: PackageAnswer | None
+    raw: Any
+    answer: Answer
+
+
+class WorkApi:
+    """The work routes with one set of paths and one lease header. Every method may raise a ``RequestFailure``."""
+
+    def __init__(self, *, lease_header: str = LEASE_HEADER, routes: Mapping[str, str] | None = None) -> None:
+        self._header = lease_header
+        self._routes = {**ROUTES, **(routes or {})}
+
+    def path(self, name: str, *, project: str = "", package: str = "") -> str:
+        """The path of a route; ids are escaped."""
+        return self._routes[name].format(project=quote(project, safe=""), package=quote(package, safe=""))
+
+    async def opportunities(
+        self,
+        session: Session,
+        *,
+        project_id: str | None = None,
+        role: str | None = None,
+        every: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+        fields: str | None = None,
+        follow: bool = False,
+    ) -> OpportunityPage:
+        """Work on offer. ``every`` lists what is empty too, with ``blocked_by``; ``follow`` reads all pages."""
+        query = {"project_id": project_id, "role": role, "limit": limit, "cursor": cursor, "fields": fields}
+        if every:
+            query["all"] = "true"
+        items: list[Opportunity] = []
+        raw: list[dict[str, Any]] = []
+        for _ in range(_MAX_PAGES):
+            given = {key: value for key, value in query.items() if value is not None}
+            answer = await session.request("GET", self.path("opportunities"), query=given)
+            body = answer.body if isinstance(answer.body, dict) else {}
+            listed = body.get("items")
+            if not isinstance(listed, list):
+                raise _odd(answer, "a page of opportunities")
+            for item in listed:
+                try:
+                    items.append(Opportunity.model_validate(item))
+                except ValidationError:
+                    continue  # an item of a later contract; raw_items still holds it
+            raw += [item for item in listed if isinstance(item, dict)]
+            following = body.get("next")
+            query["cursor"] = following if isinstance(following, str) and following else None
+            if not follow or query["cursor"] is None:
+                break
+        total = body.get("total")
+        return OpportunityPage(
+            tuple(items), tuple(raw), query["cursor"], total if isinstance(total, int) else None, answer
+        )
+
+    async def claim(self, session: Session, project_id: str, role: str, max_tasks: int, *, key: str) -> PackageAnswer:
+        """Request work in the documented snake_case; by the alias where the project's route does not exist (6.2.2)."""
+        body = {"project_id": project_id, "role": role, "max_tasks": max_tasks}
+        try:
+            answer = await session.request(
+                "POST", self.path("claim", project=project_id), json=body, idempotency_key=key
+            )
+        except ApiProblem as problem:
+            if problem.status not in (404, 405) or problem.code != UNKNOWN_CODE:
+                raise
+            answer = await session.request("POST", self.path("claim-alias"), json=body, idempotency_key=key)
+        return package_answer(answer)
+
+    async def packages(
+        self, session: Session, project_id: str, *, query: Mapping[str, Any] | None = None
+    ) -> list[PackageAnswer]:
+        """Every package of a project that this credential sees; an agent sees its own. Newest first."""
+        found: list[PackageAnswer] = []
+        asked: dict[str, Any] = dict(query or {})
+        for _ in range(_MAX_PAGES):
+            answer = await session.request("GET", self.path("packages", project=project_id), query=asked)
+            body = answer.body if isinstance(answer.body, dict) else {}
+            listed = body.get("items")
+            if not isinstance(listed, list):
+                raise _odd(answer, "a page of work packages")
+            for item in listed:
+                try:
+                    found.append(_read_package({"resource": item}, answer))
+                except BadAnswer:
+                    continue
+            if not isinstance(body.get("next"), str) or not body["next"]:
+                break
+            asked["cursor"] = body["next"]
+        return [item for item in found if item.package is not None]
+
+    async def read(self, session: Session, package_id: str) -> PackageAnswer:
+        """The package as it is now; never with a token."""
+        answer = await session.request("GET", self.path("package", package=package_id))
+        return _known(package_answer(answer, listed=True), answer)
+
+    async def renew(self, session: Session, package_id: str, token: SecretStr, *, key: str) -> PackageAnswer:
+        """Extend the lease; a token in the answer replaces the old one."""
+        answer = await session.request(
+            "POST",
+            self.path("renewals", package=package_id),
+            json={},
+            headers=self._lease(token),
+            idempotency_key=key,
+        )
+        return _known(package_answer(answer, listed=True), answer)
+
+    async def submit(
+        self, session: Session, package_id: str, token: SecretStr, body: Mapping[str, Any], *, key: str
+    ) -> SubmissionAnswer:
+        """Send one submission, word for word."""
+        answer = await session.request(
+            "POST",
+            self.path("submissions", package=package_id),
+            json=dict(body),
+            headers=self._lease(token),
+            idempotency_key=key,
+        )
+        told = answer.body if isinstance(answer.body, dict) else {}
+        record = told.get("resource")
+        kind, uid = "", ""
+        if isinstance(record, dict):
+            metadata = record.get("metadata")
+            kind = str(record.get("kind") or "")
+            uid = str((metadata if isinstance(metadata, dict) else record).get("uid") or record.get("id") or "")
+        package = None
+        if isinstance(told.get("package"), dict):
+            package = _read_package({"resource": told["package"], **_tokens(told)}, answer)
+        elif kind == "work-packages":
+            package, kind, uid = _read_package(told, answer), "", ""
+        return SubmissionAnswer(kind, uid, package, answer.body, answer)
+
+    async def release(self, session: Session, package_id: str, token: SecretStr, *, version: int) -> PackageAnswer:
+        """Give the package back; ``version`` is what was read last (ETag)."""
+        answer = await session.request(
+            "PATCH",
+            self.path("package", package=package_id),
+            json={"operation": "release"},
+            headers=self._lease(token),
+            if_match=f'"{version}"',
+        )
+        return _known(package_answer(answer, listed=True), answer)
+
+    async def withdraw(self, session: Session, package_id: str, *, version: int) -> PackageAnswer:
+        """Take the package away from its agent, as a member of the project (hazards 16)."""
+        answer = await session.request(
+            "PATCH",
+            self.path("package", package=package_id),
+            json={"operation": "revoke"},
+            if_match=f'"{version}"',
+        )
+        return _known(package_answer(answer, listed=True), answer)
+
+    def _lease(self, token: SecretStr) -> dict[str, str]:
+        return {self._header: token.get_secret_value()}
+
+
+def package_answer(answer: Answer, *, listed: bool = False) -> PackageAnswer:
+    """Read a claim's answer, or with ``listed`` any other answer about a package, where no token is expected."""
+    if answer.status == 204 or answer.body is None:
+        return PackageAnswer(None, {}, None, answer.body, answer)
+    if not isinstance(answer.body, dict):
+        raise _odd(answer, "a work package")
+    return _read_package(answer.body, answer, listed=listed)
+
+
+def saved_answer(value: Any, answer: Answer) -> PackageAnswer:
+    """A saved answer of ``work request``. Raises ``BadAnswer`` where it holds no package."""
+    if not isinstance(value, dict):
+        raise _odd(answer, "a saved answer of work request")
+    return _known(_read_package(value, answer, listed=True), answer)
+
+
+def _read_package(body: dict[str, Any], answer: Answer, *, listed: bool = True) -> PackageAnswer:
+    """6.2.3: unwrap, find the token, and tell the empty package from a real one."""
+    inner = next((body[key] for key in ("resource", "package") if key in body), body)
+    token = _token(body)
+    if not isinstance(inner, dict):
+        return PackageAnswer(None, {}, None, body, answer)
+    token = token or _token(inner)
+    document = {key: value for key, value in _envelope(inner).items() if key not in _TOKEN_KEYS}
+    try:
+        package = WorkPackage.model_validate(document)
+    except ValidationError:
+        raise _odd(answer, "a work package") from None
+    empty = not package.uid or (not listed and token is None and not package.status.tasks)
+    return PackageAnswer(None if empty else package, document, token, body, answer)
+
+
+def _known(found: PackageAnswer, answer: Answer) -> PackageAnswer:
+    if found.package is None:
+        raise _odd(answer, "a work package")
+    return found
+
+
+def _tokens(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: body[key] for key in _TOKEN_KEYS if key in body}
+
+
+def _token(body: Mapping[str, Any]) -> SecretStr | None:
+    for key in _TOKEN_KEYS:
+        value = body.get(key)
+        if isinstance(value, str) and value:
+            return SecretStr(value)
+    return None
+
+
+def _envelope(raw: dict[str, Any]) -> dict[str, Any]:
+    """A flat object from before the envelope, as an envelope (section 7, item 6); an envelope as it is."""
+    if isinstance(raw.get("metadata"), dict):
+        return {"apiVersion": RESEARCH_GROUP, "kind": "work-packages", "spec": {"role": ""}, "status": {}, **raw}
+    moved = {
+        "uid": raw.get("uid") or raw.get("id"),
+        "name": raw.get("name"),
+        "account": raw.get("account_id"),
+        "project": raw.get("project_id"),
+        "version": raw.get("version", raw.get("revision")),
+        "creationTimestamp": raw.get("created_at"),
+        "updateTimestamp": raw.get("updated_at"),
+    }
+    phase = raw.get("status") if isinstance(raw.get("status"), str) else raw.get("phase", "")
+    return {
+        "apiVersion": RESEARCH_GROUP,
+        "kind": "work-packages",
+        "metadata": {key: value for key, value in moved.items() if value is not None},
+        "spec": {"role": raw.get("role") or "", "agentId": raw.get("agent_id"), "maxTasks": raw.get("max_tasks")},
+        "status": {"phase": phase, "lease": raw.get("lease"), "tasks": raw.get("tasks") or []},
+    }
+
+
+def _odd(answer: Answer, expected: str) -> BadAnswer:
+    return BadAnswer(
+        f"The answer is not {expected}",
+        cause=f"its shape is unknown (request {answer.request_id or 'without id'})",
+        next_step="Check the endpoint, and the routes in config.toml, if you changed them",
+        code="unexpected-shape",
+    )
