@@ -121,6 +121,17 @@ class House:
             self._sessions[name] = session
         return session
 
+    async def watcher(self, session: Session) -> Session | None:
+        """A signed-in user's session of the same service and account, which sees what an agent may not (hazards 15)."""
+        acting = session.profile
+        if acting.type == "user" and not session.explicit:
+            return session
+        for name, found in sorted(self.store.read().by_name.items()):
+            same = found.endpoint == session.endpoint and found.account_id == acting.account_id
+            if same and found.type == "user" and found.scope == "account" and found.signed_in:
+                return await self.session(name)
+        return None
+
     async def _same_account(self, session: Session) -> None:
         wanted = self.chosen.account
         if wanted is None:

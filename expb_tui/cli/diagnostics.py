@@ -37,6 +37,15 @@ def raw(text: str) -> None:
     _write(text)
 
 
+def rewrite(text: str) -> None:
+    """Text without a line end, for a line that is written over and over on a terminal; already cleaned."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
 def fail(error: ExpbError) -> int:
     """Say what went wrong, why, and what to do; returns the exit code."""
     first, *rest = error.lines()

@@ -1,0 +1,61 @@
+"""Reading ``--file``: a path or ``-`` for standard input, JSON or one YAML document, at most 1 MiB."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from expb_tui.cli import diagnostics
+from expb_tui.core.errors import FileProblem, UsageError
+
+
+def read_bytes(source: str, limit: int) -> bytes:
+    """At most ``limit`` bytes of the file or of standard input. Raises ``FileProblem`` or ``UsageError``."""
+    try:
+        if source == "-":
+            if sys.stdin.isatty():
+                diagnostics.note("Reading standard input; end it with ctrl-d")
+            return _limited(sys.stdin.buffer, "standard input", limit)
+        with open(source, "rb") as handle:
+            return _limited(handle, source, limit)
+    except OSError as error:
+        raise FileProblem(f"{source} cannot be read", cause=error.strerror or type(error).__name__) from None
+
+
+def _limited(handle: BinaryIO, name: str, limit: int) -> bytes:
+    content = handle.read(limit + 1)
+    if len(content) > limit:
+        raise UsageError(f"{name} is too large", cause=f"more than {limit} bytes are not read")
+    return content
+
+
+def read_text(source: str) -> str:
+    """The text of a file or of standard input, as UTF-8 without a byte order mark."""
+    from expb_tui.core.submissions.yamlio import MAX_INPUT
+
+    content = read_bytes(source, MAX_INPUT)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name_of(source)} is not UTF-8 text", cause=f"byte {error.start}") from None
+
+
+def name_of(source: str) -> str:
+    """What to call the source in a message."""
+    return "standard input" if source == "-" else source
+
+
+def read_document(source: str) -> Any:
+    """The one document in ``source``. Raises ``UsageError`` with line and column."""
+    from expb_tui.core.submissions import yamlio
+
+    return yamlio.read_document(read_text(source), name=name_of(source))
+
+
+def read_mapping(source: str) -> dict[str, Any]:
+    """The one document in ``source``, which must be an object. Raises ``UsageError``."""
+    document = read_document(source)
+    if not isinstance(document, Mapping):
+        raise UsageError(f"{name_of(source)} holds no object", cause="a body with named keys is expected")
+    return dict(document)
