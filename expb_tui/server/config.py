@@ -59,11 +59,14 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordCost:
-    """argon2id parameters; ``memory`` in KiB. The defaults are those of RFC 9106, section 4 (low memory)."""
+    """argon2id parameters; ``memory`` in KiB. One lane, so that two workers are two threads and no more.
 
-    time: int = 3
-    memory: int = 65_536
-    lanes: int = 4
+    Source: OWASP Password Storage Cheat Sheet, the first of its equivalent settings.
+    """
+
+    time: int = 1
+    memory: int = 47_104
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +86,15 @@ class ServerSettings:
     """Allow plain http beyond the loopback interface."""
     client_ids: tuple[str, ...] = (DEFAULT_CLIENT_ID,)
     account_provisioning: Literal["self-service", "system-admin-only"] = "self-service"
-    self_review: bool = True
+    allow_self_review: bool = True
     """Whether an agent with several roles may review its own proposals and results (contract, section 6.2.8)."""
     synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
     """SQLite's durability; OFF is for tests."""
     workers: int = 8
     """Threads, and connections, per process: readers on SQLite (which has one writer), all of them on PostgreSQL."""
+    event_heartbeat_seconds: float = 15.0
+    event_stream_seconds: float = 1800.0
+    event_streams_per_session: int = 10
     prune_interval: float = 60.0
     """Seconds between two rounds of pruning."""
     lifetimes: Lifetimes = field(default_factory=Lifetimes)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from sqlalchemy import Connection, Select, insert, update
 from sqlalchemy.exc import IntegrityError
 
+from expb_tui.server.events import record_event
 from expb_tui.server.problems import Problem, already_exists, not_found, stale
 from expb_tui.server.resources import Kind, RowOf, envelope, name_key
 
@@ -57,28 +58,8 @@ class Caller:
         return Actor(self.type, self.user_id or self.agent_id, authority)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One changed record, for the event stream; ``action`` is create, update or delete."""
-
-    kind: Kind
-    uid: str
-    account_id: str | None
-    project_id: str | None
-    version: int
-    action: str
-
-
-class ChangeLog(Protocol):
-    """Where changes go. ``record`` runs last in the transaction, ``announce`` after its commit."""
-
-    def record(self, unit: Unit) -> None: ...
-
-    def announce(self) -> None: ...
-
-
 class Unit:
-    """One transaction: its connection, the clock, who acts, and what was changed.
+    """One transaction: its connection, the clock and who acts; changes are noted for the event stream.
 
     ``now`` is the database clock at the last ``read_clock()``; call that again after taking locks.
     """
@@ -89,15 +70,12 @@ class Unit:
         database: Database,
         *,
         actor: Actor = SERVICE,
-        request_id: str = "",
         now: datetime | None = None,
     ) -> None:
         self.conn = conn
         self.database = database
         self.actor = actor
-        self.request_id = request_id
         self.now = now if now is not None else database.clock(conn)
-        self.changes: list[Change] = []
 
     def read_clock(self) -> datetime:
         """The database clock at this moment; also kept as ``now``."""
@@ -107,7 +85,7 @@ class Unit:
     def fetch(self, kind: Kind, uid: str, *, lock: bool = False) -> RowOf:
         """The row of a kind by its uid, locked if asked. Raises 404; says nothing about who may see it."""
         query = kind.by_id(uid)
-        row = self.conn.execute(self.database.lock(query) if lock else query).one_or_none()
+        row = self.conn.execute(self.database.lock(query, kind.table) if lock else query).one_or_none()
         if row is None:
             raise not_found()
         return row
@@ -148,7 +126,7 @@ class Unit:
         try:
             row = self.conn.execute(insert(kind.table).returning(kind.table), values).one()
         except IntegrityError as error:
-            raise already_exists("There is such a record already.") from error
+            raise _duplicate(error, "There is such a record already.") from error
         self.changed(kind, row, "create")
         return row if kind.query is None else self.fetch(kind, uid)
 
@@ -170,24 +148,31 @@ class Unit:
         try:
             changed = self.conn.execute(statement).one_or_none()
         except IntegrityError as error:
-            raise already_exists("Another record has that name.") from error
+            raise _duplicate(error, "Another record has that name.") from error
         if changed is None:
             raise stale()
         self.changed(kind, changed, "update")
         return changed if kind.query is None else self.fetch(kind, row.id)
 
-    def changed(self, kind: Kind, row: RowOf, action: str) -> None:
+    def changed(self, kind: Kind, row: RowOf, action: Literal["create", "update"] = "update") -> None:
         """Note a change for the event stream; ``insert`` and ``update`` do it themselves."""
-        self.changes.append(
-            Change(
-                kind,
-                row.id,
-                row.account_id if kind.account else None,
-                row.project_id if kind.project else None,
-                row.version,
-                action,
+        account_id = row.account_id if kind.account else row.id if kind.name == "accounts" else None
+        if kind.announced and account_id is not None:
+            record_event(
+                self.conn,
+                kind=kind.name,
+                uid=row.id,
+                account_id=account_id,
+                project_id=row.project_id if kind.project else None,
+                version=row.version,
+                action=action,
             )
-        )
+
+
+def _duplicate(error: IntegrityError, detail: str) -> Exception:
+    """409 for a unique key that is taken; anything else is our own mistake and stays what it is."""
+    taken = getattr(error.orig, "sqlstate", None) == "23505" or "UNIQUE constraint" in str(error.orig)
+    return already_exists(detail) if taken else error
 
 
 @dataclass
@@ -198,9 +183,7 @@ class Services:
     database: Database
     passwords: Passwords
     issuer: str = ""
-    change_log: ChangeLog | None = None
     stopping: bool = False
-    extras: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -234,7 +217,8 @@ class Call(Unit):
         actor = SERVICE
         if caller is not None:
             actor = caller.acting("research-agent" if caller.type == "agent" else "user")
-        super().__init__(conn, services.database, actor=actor, request_id=request_id, now=now)
+        super().__init__(conn, services.database, actor=actor, now=now)
+        self.request_id = request_id
         self.services = services
         self.caller = caller
         self.path = path

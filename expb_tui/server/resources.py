@@ -37,6 +37,8 @@ class Kind:
     account: bool = True
     project: bool = False
     query: Callable[[], Select[Any]] | None = None
+    announced: bool = True
+    """Whether changes go to the account's event stream; what concerns one person only does not."""
 
     @cached_property
     def select(self) -> Select[Any]:
@@ -80,9 +82,9 @@ def name_key(name: str) -> str:
 def envelope(kind: Kind, row: RowOf) -> dict[str, Any]:
     """The resource as JSON (contract, section 1.1)."""
     metadata: dict[str, Any] = {"uid": row.id, "name": row.name}
-    if kind.account:
+    if kind.account and row.account_id is not None:
         metadata["account"] = row.account_id
-    if kind.project:
+    if kind.project and row.project_id is not None:
         metadata["project"] = row.project_id
     metadata["version"] = row.version
     if row.labels:

@@ -1,7 +1,7 @@
 """One door to SQLite and PostgreSQL: transactions, locks and the database clock.
 
 Writers on SQLite take the write lock at once (BEGIN IMMEDIATE) and there is one of them; on PostgreSQL rows are locked
-with ``Database.lock``. Lock order, always: project, agent, package (hazards 11); ``Unit.read_clock()`` comes after the last.
+with ``Database.lock``. Lock order, always: project, agent, package (hazards 11), then ``Unit.read_clock()``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from expb_tui.server.bell import Bell
 from expb_tui.server.config import ServerError
+from expb_tui.server.events import flush_events
 
 ResultT = TypeVar("ResultT")
 
@@ -41,6 +43,7 @@ class Database:
         self.postgres = self.url.get_backend_name() == "postgresql"
         self.clock_offset = timedelta()
         """Added to the clock; tests let a week pass with it."""
+        self.bell = Bell()
         self._file_lock: int | None = None
         if self.postgres:
             self._writer = self._reader = create_engine(
@@ -61,10 +64,16 @@ class Database:
             self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-read")
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that may write: committed at the end, rolled back where an exception leaves it."""
+    def write(self, request_id: str | None = None) -> Iterator[Connection]:
+        """A transaction that may write: committed at the end, rolled back where an exception leaves it.
+
+        What ``record_event`` noted is written last and announced after the commit, as the work of ``request_id``.
+        """
         with self._writer.begin() as conn:
             yield conn
+            accounts = flush_events(conn, datetime.now(UTC) + self.clock_offset, request_id)
+        if accounts:
+            self.bell.ring(accounts)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -79,12 +88,12 @@ class Database:
             return stamp + self.clock_offset
         return datetime.now(UTC) + self.clock_offset
 
-    def lock(self, query: Select[Any]) -> Select[Any]:
+    def lock(self, query: Select[Any], of: Table | None = None) -> Select[Any]:
         """The query with its rows locked until the transaction ends; SQLite's writer has everything locked already.
 
-        Foreign keys to the row may still be inserted meanwhile (``FOR NO KEY UPDATE``).
+        Foreign keys to the row may still be inserted meanwhile (``FOR NO KEY UPDATE``). ``of`` names the table of a join.
         """
-        return query.with_for_update(key_share=True) if self.postgres else query
+        return query.with_for_update(key_share=True, of=of) if self.postgres else query
 
     async def run_write(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
         """Call a blocking function that writes, in the thread that may."""

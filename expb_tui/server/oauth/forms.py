@@ -1,0 +1,66 @@
+"""Form bodies and errors of the OAuth endpoints (contract, sections 2.2 and 2.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from expb_tui.server.context import Exchange
+from expb_tui.server.dispatch import read_bytes
+from expb_tui.server.gate import NO_STORE
+from expb_tui.server.problems import Problem
+from expb_tui.server.routing import FORM_TYPE
+
+_MOST_FIELDS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A protocol error. Returned, not raised, so that what was written on the way stays."""
+
+    error: str
+    description: str
+    status: int = 400
+
+    def response(self) -> JSONResponse:
+        return JSONResponse({"error": self.error, "error_description": self.description}, self.status, NO_STORE)
+
+
+class FormError(Exception):
+    """The form cannot be read; ``refusal`` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.error)
+        self.refusal = refusal
+
+
+def invalid_request(description: str, status: int = 400) -> Refusal:
+    return Refusal("invalid_request", description, status)
+
+
+async def read_form(exchange: Exchange) -> dict[str, str]:
+    """The fields of a form body, each at most once. Raises ``FormError``."""
+    request: Request = exchange.request
+    media = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if media != FORM_TYPE:
+        raise FormError(invalid_request(f"send {FORM_TYPE}"))
+    try:
+        body = await read_bytes(request.receive, request.headers, exchange.services.settings.limits.form)
+    except Problem as problem:
+        raise FormError(invalid_request(problem.detail, problem.status)) from problem
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise FormError(invalid_request("the form cannot be decoded")) from error
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise FormError(invalid_request("a field is given twice"))
+    return fields
+
+
+def success(body: dict[str, Any]) -> JSONResponse:
+    return JSONResponse(body, 200, NO_STORE)
