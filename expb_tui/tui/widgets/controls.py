@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -17,6 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from expb_tui.core.text import typed
+from expb_tui.tui.widgets.lines import fit, width_of
 from expb_tui.tui.widgets.look import look_of
 
 
@@ -28,7 +29,7 @@ class LineInput(Input):
     LineInput:focus { border: none; background: $panel; background-tint: $panel 0%; }
     LineInput:ansi { text-style: underline; }
     """
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", "Previous field", show=False),
         Binding("down", "app.focus_next", "Next field", show=False),
     ]
@@ -105,7 +106,7 @@ class ChoiceLine(Widget, can_focus=True):
     ChoiceLine > .choice-line--help { color: $dim; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choice-line--chosen", "choice-line--cursor", "choice-line--help"}
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Previous choice", show=False),
         Binding("right,l,space", "step(1)", "Next choice", show=False),
         Binding("up,k", "app.focus_previous", "Previous field", show=False),
@@ -152,11 +153,11 @@ class ChoiceLine(Widget, can_focus=True):
         used = 0
         for index, (value, label, _) in enumerate(self._choices):
             word = f"({mark if value == self.value else ' '}) {label}"
-            if lines[-1] and used + len(word) + 2 > width:
+            if lines[-1] and used + width_of(word) + 2 > width:
                 lines.append([])
                 used = 0
             lines[-1].append((index, word))
-            used += len(word) + 2
+            used += width_of(word) + 2
         return lines
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -168,9 +169,9 @@ class ChoiceLine(Widget, can_focus=True):
         if 0 <= row < len(lines):
             start = 0
             for index, word in lines[row]:
-                if start <= column < start + len(word):
+                if start <= column < start + width_of(word):
                     self.value = self._choices[index][0]
-                start += len(word) + 2
+                start += width_of(word) + 2
 
     def render_line(self, y: int) -> Strip:
         width = self.content_size.width
@@ -190,6 +191,92 @@ class ChoiceLine(Widget, can_focus=True):
         return Strip(segments).adjust_cell_length(width, base)
 
 
+class PickLines(Widget, can_focus=True):
+    """Any of several lines, turned with Space; the arrow keys move inside and then on to the next control."""
+
+    DEFAULT_CSS = """
+    PickLines { width: 1fr; height: auto; background: $panel; color: $text; padding: 0 1; }
+    PickLines > .pick-lines--cursor { color: $cursor-text; background: $cursor; text-style: bold; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"pick-lines--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "step(-1)", "Previous line", show=False),
+        Binding("down,j", "step(1)", "Next line", show=False),
+        Binding("space,x", "turn", "Pick or leave out", show=False),
+        Binding("enter", "app.focus_next", "Next field", show=False),
+    ]
+
+    class Changed(Message):
+        """A line was picked or left out."""
+
+    def __init__(self, choices: Sequence[tuple[str, str]], picked: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._choices = tuple(choices)
+        self._picked: list[str] = list(picked)
+        self._at = 0
+
+    @property
+    def value(self) -> list[str]:
+        """The picked values in the order of the lines; values that are not on offer stay, at the end."""
+        offered = [value for value, _ in self._choices]
+        chosen = set(self._picked)
+        return [value for value in offered if value in chosen] + [v for v in self._picked if v not in offered]
+
+    @value.setter
+    def value(self, picked: Sequence[str]) -> None:
+        self._picked = list(picked)
+        self.refresh()
+
+    def action_step(self, by: int) -> None:
+        if not 0 <= self._at + by < len(self._choices):
+            if by > 0:
+                self.screen.focus_next()
+            else:
+                self.screen.focus_previous()
+            return
+        self._at += by
+        self.refresh()
+
+    def action_turn(self) -> None:
+        self._turn(self._at)
+
+    def _turn(self, index: int) -> None:
+        value = self._choices[index][0]
+        if value in self._picked:
+            self._picked.remove(value)
+        else:
+            self._picked.append(value)
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        row = event.y - self.gutter.top
+        if 0 <= row < len(self._choices):
+            self._at = row
+            self._turn(row)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._choices)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.content_size.width
+        style = self.rich_style
+        if y >= len(self._choices):
+            return Strip.blank(width, style)
+        value, label = self._choices[y]
+        if self.has_focus and y == self._at:
+            style = style + self.get_component_rich_style("pick-lines--cursor", partial=True)
+        glyphs = look_of(self).glyphs
+        text = fit(f"[{glyphs.ok if value in self._picked else ' '}] {label}", width, glyphs.more)
+        return Strip([Segment(text, style)])
+
+
 class Tick(Widget, can_focus=True):
     """Yes or no, turned with Space."""
 
@@ -197,7 +284,7 @@ class Tick(Widget, can_focus=True):
     Tick { width: 1fr; height: 1; background: $panel; color: $text; padding: 0 1; }
     Tick:focus { background: $cursor; color: $cursor-text; text-style: bold; }
     """
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,left,right,h,l", "turn", "Yes or no", show=False),
         Binding("up,k", "app.focus_previous", "Previous field", show=False),
         Binding("down,j,enter", "app.focus_next", "Next field", show=False),
@@ -233,7 +320,7 @@ class LineButton(Widget, can_focus=True):
     LineButton { width: auto; height: 1; color: $link; padding: 0 1; margin: 0 1 0 0; }
     LineButton:focus { background: $cursor; color: $cursor-text; text-style: bold; }
     """
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "press", "Do it", show=False),
         Binding("up,left,k,h", "app.focus_previous", "Previous field", show=False),
         Binding("down,right,j,l", "app.focus_next", "Next field", show=False),

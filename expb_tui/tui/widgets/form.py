@@ -11,15 +11,16 @@ from typing import Any
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
 
 from expb_tui.core.submissions.fields import Field, Kind
 from expb_tui.core.text import clean
-from expb_tui.tui.widgets.controls import ChoiceLine, LineButton, LineInput, ProseArea, Tick
+from expb_tui.present.cells import Cell, Tone
+from expb_tui.tui.widgets.controls import ChoiceLine, LineButton, LineInput, PickLines, ProseArea, Tick
+from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.look import look_of
+from expb_tui.tui.widgets.words import Words
 
 LIST_INDENT = "  "
 """What starts a line that continues the item above it, in a list typed one item a line."""
@@ -46,11 +47,12 @@ class Question(Vertical):
 
     DEFAULT_CSS = """
     Question { width: 1fr; height: auto; padding: 0 1 0 0; margin: 0 0 1 0; }
-    Question > .question--label { width: 1fr; height: auto; padding: 0 1; }
-    Question > .question--note { width: 1fr; height: auto; padding: 0 1; display: none; color: $info; }
-    Question > .question--problem { width: 1fr; height: auto; padding: 0 1; display: none; color: $bad; }
-    Question.-noted > .question--note { display: block; }
-    Question.-wrong > .question--problem { display: block; }
+    Question > Words { padding: 0 1; }
+    Question > .question--below { display: none; padding: 0 1 0 3; }
+    Question.-said > .question--below { display: block; }
+    Question > ProseArea, Question > LineInput, Question > ChoiceLine, Question > PickLines, Question > Tick {
+        margin: 0 0 0 2;
+    }
     """
 
     class Edited(Message):
@@ -70,39 +72,33 @@ class Question(Vertical):
         """The operator has been here, so what is wrong may be said."""
         self._marked = False
         self.control = _control(field, value)
-        self._label = Static("", classes="question--label")
-        self._note = Static("", classes="question--note")
-        self._problem = Static("", classes="question--problem")
+        self._label = Words(indent=2)
+        self._below = Words(indent=2)
+        self._below.add_class("question--below")
 
     def compose(self) -> ComposeResult:
         yield self._label
         yield self.control
-        yield self._note
-        yield self._problem
+        yield self._below
 
     def on_mount(self) -> None:
-        self._label.update(self._label_text())
+        self._label.set_lines(self._label_line())
 
-    def _label_text(self) -> Content:
+    def _label_line(self) -> Line:
         field = self.field
         sign = look_of(self).glyphs.arrow if self._marked else " "
-        parts: list[tuple[str, str] | str] = [
-            (f"{sign} ", "bold $accent"),
-            (clean(field.label), "bold $accent" if self._marked else "bold $text"),
-        ]
-        if field.unit:
-            parts.append((f"  in {clean(field.unit)}", "$info"))
+        label = Cell(f"{sign} {clean(field.label)}", Tone.ACCENT if self._marked else Tone.TEXT)
+        parts = [clean(field.help)] if field.help else []
         if field.required:
-            parts.append(("  required", "$dim"))
-        if field.help:
-            parts.append((f"\n  {clean(field.help)}", "$dim"))
-        return Content.assemble(*parts)
+            parts.insert(0, "required")
+        unit = [Cell(f"  in {clean(field.unit)}", Tone.INFO)] if field.unit else []
+        return (label, *unit, Cell("  " + ". ".join(parts), Tone.DIM)) if parts else (label, *unit)
 
     def mark(self, marked: bool) -> None:
         """Show that the focus is here, by a sign and not by colour alone."""
         if marked != self._marked:
             self._marked = marked
-            self._label.update(self._label_text())
+            self._label.set_lines(self._label_line())
 
     @property
     def value(self) -> Any:
@@ -114,7 +110,7 @@ class Question(Vertical):
             return text_list(control.text) if self.field.kind == Kind.LIST else control.text
         if isinstance(control, ChoiceLine):
             return control.value
-        if isinstance(control, Tick):
+        if isinstance(control, (Tick, PickLines)):
             return control.value
         assert isinstance(control, Rows)
         return control.values()
@@ -131,6 +127,8 @@ class Question(Vertical):
                     control.load_text(text)
             elif isinstance(control, ChoiceLine):
                 control.value = value or ""
+            elif isinstance(control, PickLines):
+                control.value = [str(item) for item in value or ()]
             elif isinstance(control, Tick):
                 control.value = bool(value)
             else:
@@ -139,14 +137,27 @@ class Question(Vertical):
 
     def say(self, note: str, problem: str) -> None:
         """Show a computed note, and what is wrong; empty for neither. Only a touched field says what is wrong."""
-        problem = problem if self.touched else ""
-        self._note.update(Content(clean(note)))
-        self.set_class(bool(note) and not problem, "-noted")
-        self._problem.update(Content.assemble((f"{look_of(self).glyphs.bad} ", "bold"), clean(problem)))
-        self.set_class(bool(problem), "-wrong")
+        glyphs = look_of(self).glyphs
+        lines: list[Line] = []
+        if problem and self.touched:
+            lines.append((Cell(f"{glyphs.bad} {clean(problem)}", Tone.BAD),))
+        elif note:
+            negative = note.startswith("not ")
+            sign, tone = (glyphs.warn, Tone.WARN) if negative else (glyphs.ok, Tone.OK)
+            lines.append((Cell(f"{sign} {clean(note)}", tone),))
+        self._below.set_lines(*lines)
+        self.set_class(bool(lines), "-said")
+
+    def focus_control(self) -> None:
+        """Put the focus into the control; of a repeated field, into its first row or its button."""
+        if isinstance(self.control, Rows):
+            self.control.focus_first()
+        else:
+            self.control.focus()
 
     @on(LineInput.Changed)
     @on(ProseArea.Changed)
+    @on(PickLines.Changed)
     @on(ChoiceLine.Changed)
     @on(Tick.Changed)
     def _edited(self, event: Message) -> None:
@@ -169,7 +180,8 @@ class Rows(Vertical):
     Rows { width: 1fr; height: auto; padding: 0 0 0 2; }
     Rows > .rows--row { width: 1fr; height: auto; padding: 0 0 0 2; margin: 0 0 1 0; }
     Rows Question { margin: 0; }
-    Rows .rows--title { color: $info; text-style: bold; height: 1; padding: 0 1; }
+    Rows Words { padding: 0 1 0 3; }
+    Rows Question > Words { padding: 0 1; }
     """
 
     def __init__(self, columns: Sequence[Field], values: Sequence[Mapping[str, Any]]) -> None:
@@ -205,6 +217,13 @@ class Rows(Vertical):
         if len(values) > len(rows):
             self.mount_all([self._row(value) for value in values[len(rows) :]], before=self._add)
 
+    def focus_first(self) -> None:
+        """Put the focus into the first row, or on the button where there is none."""
+        if self.rows:
+            self.rows[0].focus_first()
+        else:
+            self._add.focus()
+
     async def add(self) -> None:
         """A new empty row, with the focus in it."""
         row = self._row({column.key: column.default for column in self._columns if column.default is not None})
@@ -218,13 +237,10 @@ class Rows(Vertical):
         await row.remove()
         self.post_message(Question.Edited())
 
-    def say(self, notes: Sequence[str], problems: Mapping[str, str]) -> None:
-        """Notes by row; problems by ``index.column``."""
+    def say(self, notes: Sequence[str]) -> None:
+        """Computed words by row, in order."""
         for index, row in enumerate(self.rows):
-            row.say(
-                notes[index] if index < len(notes) else "",
-                {key.partition(".")[2]: text for key, text in problems.items() if key.partition(".")[0] == str(index)},
-            )
+            row.say(notes[index] if index < len(notes) else "")
 
 
 class FormRow(Vertical):
@@ -235,7 +251,7 @@ class FormRow(Vertical):
         self._columns = columns
         self._extra = {key: value for key, value in values.items() if key not in {column.key for column in columns}}
         self.questions = [Question(column, values.get(column.key)) for column in columns]
-        self._note = Static("", classes="rows--title")
+        self._note = Words(indent=2)
 
     def compose(self) -> ComposeResult:
         yield from self.questions
@@ -271,12 +287,10 @@ class FormRow(Vertical):
             question.set_value(values.get(question.field.key))
         self._show_visible()
 
-    def say(self, note: str, problems: Mapping[str, str]) -> None:
-        """A note for the row, and problems by column."""
-        self._note.update(Content(clean(note)))
+    def say(self, note: str) -> None:
+        """A computed note for the row."""
+        self._note.set_lines((Cell(clean(note), Tone.INFO),)) if note else self._note.set_lines()
         self._note.display = bool(note)
-        for question in self.questions:
-            question.say("", problems.get(question.field.key, ""))
 
 
 def shows(field: Field, values: Mapping[str, Any]) -> bool:
@@ -296,6 +310,10 @@ def _control(field: Field, value: Any) -> Widget:
         return LineInput(_line(value))
     if kind == Kind.PROSE:
         return ProseArea(value or "")
+    if kind == Kind.LIST and field.choices:
+        return PickLines(
+            [(choice.value, clean(choice.label)) for choice in field.choices], [str(item) for item in value or ()]
+        )
     if kind == Kind.LIST:
         return ProseArea(list_text([str(item) for item in value or ()]))
     if kind == Kind.CHOICE:
@@ -313,7 +331,7 @@ class FormView(Vertical):
 
     DEFAULT_CSS = """
     FormView { width: 1fr; height: auto; max-width: 100; }
-    FormView > .form--group { width: 1fr; height: 1; color: $accent; text-style: bold; padding: 0 1; margin: 0 0 1 0; }
+    FormView > .form--group { padding: 0 1; margin: 0 0 1 0; }
     """
 
     class Changed(Message):
@@ -330,13 +348,14 @@ class FormView(Vertical):
         super().__init__()
         self._fields = fields
         self.questions = {field.key: Question(field, values.get(field.key)) for field in fields}
-        self._headings: dict[str, Static] = {}
+        self._headings: dict[str, Words] = {}
 
     def compose(self) -> ComposeResult:
         group = ""
         for field in self._fields:
             if field.group and field.group != group:
-                heading = Static(Content(clean(field.group)), classes="form--group")
+                heading = Words((Cell(clean(field.group), Tone.ACCENT),))
+                heading.add_class("form--group")
                 self._headings[field.group] = heading
                 yield heading
             group = field.group
@@ -359,7 +378,7 @@ class FormView(Vertical):
         *,
         row_notes: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Show these fields with their notes and problems. A problem inside a row has a key ``field.index.column``."""
+        """Show these fields with notes and problems by key; ``row_notes`` are notes of the rows of a repeated field."""
         shown = set(visible)
         groups: set[str] = set()
         for key, question in self.questions.items():
@@ -368,8 +387,7 @@ class FormView(Vertical):
                 groups.add(question.field.group)
             question.say(notes.get(key, ""), problems.get(key, ""))
             if isinstance(question.control, Rows):
-                inner = {path.partition(".")[2]: text for path, text in problems.items() if path.startswith(f"{key}.")}
-                question.control.say((row_notes or {}).get(key, ()), inner)
+                question.control.say((row_notes or {}).get(key, ()))
         for group, heading in self._headings.items():
             heading.display = group in groups
 
@@ -381,15 +399,8 @@ class FormView(Vertical):
     def focus_first(self, problems: Mapping[str, str] | None = None) -> None:
         """Put the focus into the first visible field, or into the first that has a problem."""
         for key, question in self.questions.items():
-            if not question.display:
-                continue
-            own = problems is None or key in problems
-            if own and not isinstance(question.control, Rows):
-                question.control.focus()
-                return
-            inner = [path for path in problems or () if path.startswith(f"{key}.") or path == key]
-            if isinstance(question.control, Rows) and (problems is None or inner):
-                _focus_row(question.control, inner[0].split(".")[1:] if inner else [])
+            if question.display and (problems is None or key in problems):
+                question.focus_control()
                 return
 
     @on(Question.Edited)
@@ -401,17 +412,3 @@ class FormView(Vertical):
     def _left(self, event: Question.Left) -> None:
         event.stop()
         self.post_message(self.Left(event.question.field.kind))
-
-
-def _focus_row(rows: Rows, path: Sequence[str]) -> None:
-    """Focus ``index.column`` of a repeated field, or its button where there is no such row."""
-    existing = rows.rows
-    index = int(path[0]) if path and path[0].isdecimal() else 0
-    if index >= len(existing):
-        rows.query_one(LineButton).focus()
-        return
-    for question in existing[index].questions:
-        if question.display and (len(path) < 2 or question.field.key == path[1]):
-            question.control.focus()
-            return
-    existing[index].focus_first()
