@@ -166,6 +166,26 @@ ACTIONS: tuple[Action, ...] = (
     # Dialogs
     Action("dialog.accept", "Confirm", "dialog", ("enter",), "Do what the dialog offers.", footer=10),
     Action("dialog.close", "Close", "dialog", ("escape",), "Close without doing anything.", footer=20),
+    # Sign in
+    Action("login.copy", "Copy address", "login", ("y",), "Send the address to this terminal's clipboard.", footer=5),
+    Action("login.code", "Copy code", "login", ("c",), "Send the code to this terminal's clipboard.", footer=6),
+    Action("login.swap", "QR code", "login", ("s",), "Show the QR code instead of the code, or back.", footer=4),
+    Action("login.open", "Browser", "login", ("o",), "Open the address in the browser of this desktop.", footer=7),
+    Action("login.again", "Start again", "login", ("r",), "Ask for a new code.", footer=3),
+    # Task
+    Action("task.fill", "Fill in", "task", ("enter", "i"), "Go into the form; Esc comes back.", footer=5),
+    Action("task.submit", "Submit", "task", ("U",), "Show what would be sent, and ask.", True, 10),
+    Action("task.fail", "Failed", "task", ("F",), "Report the task as failed, with a reason.", True, 15),
+    Action("task.editor", "Editor", "task", ("e",), "Edit this draft as YAML in $EDITOR.", footer=20),
+    Action("task.page", "Pager", "task", ("p",), "Read the task in $PAGER.", footer=30),
+    Action("task.copy", "Copy id", "task", ("y",), "Send the task's id to this terminal's clipboard.", footer=40),
+    # Forms
+    Action("form.review", "Review", "form", ("ctrl+g",), "Show what would be sent, and ask.", footer=10, urgent=True),
+    Action("form.editor", "Editor", "form", ("ctrl+e",), "Go on with this draft in $EDITOR.", footer=20, urgent=True),
+    Action("form.look", "Task", "form", ("ctrl+l",), "Show the task, or the form again.", footer=15, urgent=True),
+    Action("form.add", "Add", "form", ("ctrl+n",), "Add an entry to the list.", footer=30, urgent=True),
+    Action("form.remove", "Take out", "form", ("ctrl+o",), "Take out this entry.", footer=35, urgent=True),
+    Action("form.leave", "Back", "form", ("escape",), "Leave the field; what you typed is saved.", footer=40),
 )
 
 BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
