@@ -10,7 +10,9 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from expb_tui.present.cells import Cell, Tone
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import clean
+from expb_tui.present.cells import Cell, Glyphs, Tone
 from expb_tui.tui.widgets.lines import Line, Pen, width_of, wrap
 from expb_tui.tui.widgets.look import look_of
 
@@ -97,6 +99,13 @@ def line(text: str, tone: Tone = Tone.TEXT) -> Line:
     return (Cell(text, tone),)
 
 
-def lines_of(pairs: Sequence[tuple[str, Tone]]) -> Line:
-    """A line of several pieces."""
-    return tuple(Cell(text, tone) for text, tone in pairs)
+def error_lines(error: ExpbError, glyphs: Glyphs) -> tuple[Line, ...]:
+    """An error as lines: what and why in the bad tone, then the next step."""
+    first, *rest = error.lines()
+    return (line(f"{glyphs.bad} {clean(first)}", Tone.BAD), *(line(f"  {clean(text)}") for text in rest))
+
+
+def facts_lines(pairs: Sequence[tuple[str, Cell]]) -> tuple[Line, ...]:
+    """Labels and values, one pair a line, the values under each other."""
+    room = max((len(label) for label, _ in pairs), default=0)
+    return tuple((Cell(f"{label:<{room}}  ", Tone.DIM), value) for label, value in pairs)
