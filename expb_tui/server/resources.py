@@ -24,7 +24,7 @@ from expb_tui.wire.base import WireModel, instant_text
 RowOf = Row[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """One resource kind. ``query`` replaces the plain select where ``spec`` or ``status`` need joined columns."""
 

@@ -1,0 +1,157 @@
+"""The caller's own things: principal, profile, accounts, sessions (contract, section 3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from sqlalchemy import select
+
+from expb_tui.server import lists
+from expb_tui.server.context import Actor, Answer, Call, Unit, item
+from expb_tui.server.identity.access import grants_of_agent, projects_of_user
+from expb_tui.server.identity.kinds import PROFILES, SESSIONS
+from expb_tui.server.oauth.sessions import revoke_session
+from expb_tui.server.problems import not_found
+from expb_tui.server.resources import REVOKE, Command, Edit, Patch, edit_body, name_key, spec_changes
+from expb_tui.server.routing import CURSOR_QUERY, LIST_QUERY, Operations, Who
+from expb_tui.server.store.schema import account_memberships, accounts, sessions
+from expb_tui.wire.base import AnyResource, Page, WireModel
+from expb_tui.wire.identity import Principal, ProfileAccount
+
+operations = Operations("people")
+
+
+def create_user(unit: Unit, *, email: str, password_hash: str, display_name: str | None = None) -> Any:
+    """A person who can sign in; self-registration is not offered, so this is for seeding and administration.
+
+    Raises 409 ``already-exists`` where the address is taken.
+    """
+    return unit.insert(
+        PROFILES,
+        email=email.strip(),
+        email_key=name_key(email),
+        display_name=display_name,
+        password_hash=password_hash,
+    )
+
+
+@operations.get(
+    "/v1/principal", "readPrincipal", "Who this credential speaks for", who=Who.EITHER, answers={200: Principal}
+)
+def principal(call: Call) -> Answer:
+    me = call.me
+    found = Principal(
+        type=me.type,
+        scope=me.scope,
+        account_id=me.account_id,
+        account_role=me.account_role,
+        user_id=me.user_id,
+        agent_id=me.agent_id,
+        credential_id=me.credential_id,
+    )
+    if me.type == "agent":
+        found.role_grants = {row.id: row.roles for row in call.conn.execute(grants_of_agent(call))}
+    else:
+        found.project_ids = sorted(row.id for row in call.conn.execute(projects_of_user(call)))
+    return Answer(found.wire())
+
+
+def _at_most_200_bytes(text: str) -> str:
+    if len(text.encode()) > 200:
+        raise ValueError("must be at most 200 bytes")
+    return text
+
+
+class ProfileSpec(WireModel):
+    display_name: (
+        Annotated[str, Field(strict=True, min_length=1, max_length=200), AfterValidator(_at_most_200_bytes)] | None
+    ) = None
+
+
+EditProfile = edit_body(PROFILES, ProfileSpec)
+
+
+@operations.get("/v1/profile", "readProfile", "The caller's profile", who=Who.USER, answers={200: AnyResource})
+def profile(call: Call) -> Answer:
+    return item(PROFILES, call.fetch(PROFILES, call.me.user_id or ""))
+
+
+@operations.patch(
+    "/v1/profile",
+    "editProfile",
+    "Change the caller's profile",
+    who=Who.USER,
+    body=Patch(EditProfile),
+    answers={200: AnyResource},
+)
+def edit_profile(call: Call, body: Edit[ProfileSpec]) -> Answer:
+    row = call.fetch(PROFILES, call.me.user_id or "")
+    call.match(row)
+    return item(PROFILES, call.update(PROFILES, row, **spec_changes(body)))
+
+
+@operations.get(
+    "/v1/profile/accounts",
+    "listProfileAccounts",
+    "The caller's accounts, by name",
+    who=Who.USER,
+    query=CURSOR_QUERY,
+    answers={200: Page[ProfileAccount]},
+)
+def profile_accounts(call: Call) -> Answer:
+    member = account_memberships.c
+    query = (
+        select(accounts.c.id, accounts.c.name, accounts.c.name_key, member.role, member.phase)
+        .join(account_memberships, member.account_id == accounts.c.id)
+        .where(member.user_id == call.me.user_id, member.phase != "revoked")
+        .order_by(accounts.c.name_key)
+    )
+    items = [
+        {"account_id": row.id, "name": row.name, "role": row.role, "status": row.phase}
+        for row in call.conn.execute(query)
+    ]
+    items.sort(key=lambda entry: (name_key(entry["name"]), entry["account_id"]))
+    return lists.page_of(call, items, lambda entry: (name_key(entry["name"]), entry["account_id"]), "profile-accounts")
+
+
+@operations.get(
+    "/v1/sessions",
+    "listSessions",
+    "The caller's sessions",
+    who=Who.USER,
+    query=LIST_QUERY,
+    answers={200: Page[AnyResource]},
+)
+def list_sessions(call: Call) -> Answer:
+    return lists.page(call, SESSIONS, sessions.c.user_id == call.me.user_id)
+
+
+@operations.get(
+    "/v1/sessions/{uid}", "readSession", "One of the caller's sessions", who=Who.USER, answers={200: AnyResource}
+)
+def read_session(call: Call) -> Answer:
+    return item(SESSIONS, _own_session(call))
+
+
+@operations.patch(
+    "/v1/sessions/{uid}",
+    "revokeSessionByUid",
+    "End one of the caller's sessions",
+    who=Who.USER,
+    body=Patch(None, REVOKE),
+    answers={200: AnyResource},
+)
+def edit_session(call: Call, body: Command) -> Answer:
+    row = _own_session(call, lock=True)
+    call.match(row)
+    call.read_clock()
+    revoke_session(call, row, Actor("user", call.me.user_id, "user"))
+    return item(SESSIONS, _own_session(call))
+
+
+def _own_session(call: Call, *, lock: bool = False) -> Any:
+    row = call.fetch(SESSIONS, call.path["uid"], lock=lock)
+    if row.user_id != call.me.user_id:
+        raise not_found()
+    return row
