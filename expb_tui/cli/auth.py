@@ -63,7 +63,7 @@ def _login_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(cls=Noun, invoke_without_command=True)
 @_login_options
 @click.pass_context
-def auth(ctx: click.Context, **options: Any) -> None:
+def auth(ctx: click.Context, /, **options: Any) -> None:
     """Sign in, sign out, and see who you are. Without a command: sign in.
 
     \b
@@ -84,7 +84,7 @@ def auth(ctx: click.Context, **options: Any) -> None:
 @auth.command("login")
 @_login_options
 @click.pass_context
-def login(ctx: click.Context, **options: Any) -> None:
+def login(ctx: click.Context, /, **options: Any) -> None:
     """Sign in by device authorization: approve a code in a browser on any device.
 
     The session is saved in the profile that --profile names. With --agent-name an agent identity is registered too

@@ -25,4 +25,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     maker = get_completion_class(shell)
     if maker is None:  # pragma: no cover - the three shells are click's own
         raise AssertionError(shell)
-    given(ctx).output().text(maker(root, {}, PROGRAM, VARIABLE).source().rstrip("\n"))
+    given(ctx).output().text(maker(root, {}, PROGRAM, VARIABLE).source())

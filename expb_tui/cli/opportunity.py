@@ -14,6 +14,8 @@ from expb_tui.present import opportunities as rows
 from expb_tui.present.cells import Cell, Column, Row, Table, cell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from expb_tui.core.api.work import OpportunityPage
     from expb_tui.core.opportunities import Cause
     from expb_tui.core.profiles.session import Session
@@ -37,10 +39,18 @@ class _Explained(NamedTuple):
 @click.option("--explain", is_flag=True, help="For each role without work, go through the six possible causes.")
 @click.option("--limit", type=click.IntRange(1, 1024), default=100, help="The size of a page (100).")
 @click.option("--cursor", metavar="CURSOR", help="Go on where an earlier page ended.")
+@click.option("--fields", metavar="SELECTOR", help="Only items that match, such as role=ideator.")
 @click.option("--all", "every", is_flag=True, help="Follow every page.")
 @click.pass_context
 def list_opportunities(
-    ctx: click.Context, role: str | None, empty: bool, explain: bool, limit: int, cursor: str | None, every: bool
+    ctx: click.Context,
+    role: str | None,
+    empty: bool,
+    explain: bool,
+    limit: int,
+    cursor: str | None,
+    every: bool,
+    fields: str | None,
 ) -> None:
     """List work that can be requested now. An empty list is normal.
 
@@ -49,23 +59,31 @@ def list_opportunities(
     output = given(ctx).output()
 
     async def work(house: House) -> None:
-        from expb_tui.core.api import work as api
+        from expb_tui.core.api.work import WorkApi
 
         session = await house.session()
         project_id = await project_of(house, session)
+        api = WorkApi(lease_header=house.settings.lease_header, routes=house.settings.routes)
         page = await api.opportunities(
-            session, project_id=project_id, role=role, empty=empty or explain, limit=limit, cursor=cursor, every=every
+            session,
+            project_id=project_id,
+            role=role,
+            every=empty or explain,
+            limit=limit,
+            cursor=cursor,
+            fields=fields,
+            follow=every or explain,
         )
         if explain:
             _print_causes(await _explain(house, session, page.items))
         elif output.structured:
-            output.data(page.raw_items)
+            output.data(list(page.raw_items))
         else:
             output.table(_table(page))
             if not page.items:
                 diagnostics.note("No work now, which is normal. Why: expb-tui agent opportunity list --explain")
 
-    async def _explain(house: House, session: Session, items: list[Opportunity]) -> list[_Explained]:
+    async def _explain(house: House, session: Session, items: Sequence[Opportunity]) -> list[_Explained]:
         from expb_tui.core.opportunities import explain as causes_of
 
         watcher = await house.watcher(session)

@@ -67,7 +67,7 @@ def json_text(data: Any, *, terminal: bool) -> str:
 
     text = json.dumps(data, indent="\t", ensure_ascii=False)
     # A lone surrogate cannot be written as UTF-8 anywhere, so it is escaped in pipes too.
-    return _UNUSUAL.sub(_json_escape, text) if terminal else _SURROGATE.sub(_json_escape, text)
+    return (_UNUSUAL if terminal else _SURROGATE).sub(_json_escape, text) + "\n"
 
 
 def yaml_text(data: Any, *, terminal: bool) -> str:
@@ -75,13 +75,11 @@ def yaml_text(data: Any, *, terminal: bool) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Long text in literal blocks; text that could steer a terminal in double quotes, where it can be escaped."""
-
-    unsafe = _UNUSUAL if terminal else _SURROGATE
+        """Long text in literal blocks; what could steer a terminal, or is folded, in double quotes, to be escaped."""
 
     def text_node(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         style = None
-        if any(_hostile(found) for found in unsafe.findall(value)):
+        if any(_hostile(found) for found in _UNUSUAL.findall(value)):
             style = '"'
         elif "\n" in value:
             style = "|"
@@ -91,7 +89,7 @@ def yaml_text(data: Any, *, terminal: bool) -> str:
     text = yaml.dump(
         data, Dumper=Dumper, sort_keys=False, default_flow_style=False, indent=2, allow_unicode=True, width=1 << 30
     )
-    return unsafe.sub(_yaml_escape, str(text)).rstrip("\n")
+    return (_UNUSUAL if terminal else _SURROGATE).sub(_yaml_escape, str(text))
 
 
 def _width(text: str) -> int:
@@ -155,7 +153,7 @@ class Output:
         encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
         if not encoding.startswith("utf"):
             text = text.encode(encoding, "replace").decode(encoding)
-        stream.write(text + "\n")
+        stream.write(text)
         stream.flush()
 
     def data(self, data: Any) -> None:
@@ -170,7 +168,7 @@ class Output:
         colour = self.terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         lines = table_lines(table, colour=colour)
         if lines:
-            self._write("\n".join(lines))
+            self._write("\n".join(lines) + "\n")
 
     def show(self, data: Callable[[], Any], table: Callable[[], Table]) -> None:
         """Whichever of the two the format asks for; the other is not made."""
@@ -182,8 +180,8 @@ class Output:
     def lines(self, lines: Iterable[str]) -> None:
         """Plain lines for a person, cleaned."""
         for line in lines:
-            self._write(clean(line))
+            self._write(clean(line) + "\n")
 
     def text(self, text: str) -> None:
         """Text of our own: help, completion scripts."""
-        self._write(text)
+        self._write(text.rstrip("\n") + "\n")

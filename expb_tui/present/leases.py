@@ -69,6 +69,14 @@ def urgency(held: HeldPackage, clock: Clock) -> Tone:
     return Tone.BAD if share <= _VERY_SOON else Tone.WARN if share <= _SOON else Tone.OK
 
 
+def _until_next_tone(held: HeldPackage, clock: Clock) -> float | None:
+    if held.state.ended or held.times is None:
+        return None
+    remaining, length = held.remaining(clock), max(1.0, held.times.lease_seconds)
+    edges = [remaining - share * length + 0.001 for share in (_SOON, _VERY_SOON)]
+    return min((edge for edge in edges if edge > 0.001), default=None)
+
+
 def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
     if held.state.ended or held.times is None:
         return Words("", None)
@@ -118,8 +126,8 @@ def _row(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Row:
         cell(held.uid, Tone.DIM),
         cell(held.renewals, Tone.DIM),
     )
-    changes = [change for change in (words.next_change, bars.next_change, due.next_change) if change is not None]
-    return Row(held.uid, cells, min(changes, default=None))
+    changes = (words.next_change, bars.next_change, due.next_change, _until_next_tone(held, clock))
+    return Row(held.uid, cells, min((change for change in changes if change is not None), default=None))
 
 
 def pane(packages: Sequence[HeldPackage], clock: Clock, *, glyphs: Glyphs = UNICODE) -> Table:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-PARTS = ("postgres", "chromium", "tmux", "server")
+PARTS = ("postgres", "chromium", "tmux", "server", "zsh", "fish")
 
 
 def _required() -> set[str]:
