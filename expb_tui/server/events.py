@@ -1,7 +1,7 @@
 """The log behind ``/v1/events``: which record changed, never what is in it (contract, section 6.2.9; hazards 15).
 
 ``record_event`` only notes; ``flush_events``, called last before COMMIT, writes. Inside one account the numbers become
-visible in the order of the commits: SQLite has one writer, and on PostgreSQL the flush holds a lock of the account until
+visible in the order of the commits: SQLite has one writer, on PostgreSQL the flush holds a lock of the account until
 the transaction ends, taken after every other lock so that it cannot be part of a deadlock.
 """
 

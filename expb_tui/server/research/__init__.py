@@ -1,0 +1,1 @@
+"""The research loop: its records, its settings by scope, and what each submitted output leads to."""

@@ -1,0 +1,32 @@
+"""What people do with a proposed change set: applying it is their work, the record says that they did."""
+
+from __future__ import annotations
+
+from expb_tui.server.context import Answer, Call, item
+from expb_tui.server.identity.access import require_member
+from expb_tui.server.problems import Problem
+from expb_tui.server.research.kinds import INTEGRATIONS
+from expb_tui.server.resources import Command, Patch
+from expb_tui.server.routing import Operations, Who
+from expb_tui.wire.base import AnyResource
+
+operations = Operations("research")
+
+
+@operations.patch(
+    "/v1/integrations/{uid}",
+    "decideIntegration",
+    "Say that a proposed change set was applied or declined",
+    who=Who.EITHER,
+    body=Patch(None, {"apply": "applied", "decline": "declined"}),
+    answers={200: AnyResource},
+)
+def decide_integration(call: Call, body: Command) -> Answer:
+    found = call.fetch(INTEGRATIONS, call.path["uid"])
+    require_member(call, found.project_id, lock=True)
+    row = call.fetch(INTEGRATIONS, found.id, lock=True)
+    call.match(row)
+    call.read_clock()
+    if row.phase != "proposed":
+        raise Problem(409, "phase-conflict", f"The integration is {row.phase} already.")
+    return item(INTEGRATIONS, call.update(INTEGRATIONS, row, phase=body.phase))

@@ -1,0 +1,1 @@
+"""The queue of tasks, work packages and their leases, submissions, opportunities."""
