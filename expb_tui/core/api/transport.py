@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from expb_tui.core.api.endpoint import check_endpoint, is_loopback
@@ -48,6 +48,7 @@ _LONGEST_RETRY_AFTER = 5.0
 _BUSY = (502, 503, 504)
 _PARSED_IN_THREAD = 256 * 1024
 _JITTER = random.SystemRandom()
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +257,9 @@ class Transport:
 
 
 async def repeat_same_key(
-    send: Callable[[], Awaitable[Answer]], *, tries: int = 4, budget: float = 30.0, clock: Clock = SYSTEM_CLOCK
-) -> Answer:
-    """Repeat a mutation whose journaled idempotency key is part of ``send``.
+    send: Callable[[], Awaitable[ResultT]], *, tries: int = 4, budget: float = 30.0, clock: Clock = SYSTEM_CLOCK
+) -> ResultT:
+    """Repeat a mutation whose idempotency key, and body, are the same each time that ``send`` is called.
 
     Repeats on network errors, 500, 502, 503, 504 and ``idempotency-in-progress``, with backoff, at most ``tries``
     times within ``budget`` seconds. Never on 429. The last failure is raised.

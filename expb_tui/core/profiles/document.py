@@ -18,8 +18,9 @@ from expb_tui.core.secret import SecretStr
 Document = dict[str, Any]
 Place = Literal["file", "keyring"]
 
-MARKER = "expb_tui_secret"
-"""Our own key in a profile whose tokens live in the system keyring; ``expbctl`` then sees a signed-out profile."""
+MARKER = "expb_tui"
+"""Our own key, an object, in a profile whose tokens live in the system keyring; it holds the expiry, too, so that
+``expbctl`` sees a profile that is signed out."""
 FILE: Final = "file"
 KEYRING: Final = "keyring"
 """The two values of ``Profile.secret_place``."""
@@ -124,8 +125,8 @@ def render(document: Document) -> bytes:
         return json.dumps(document, indent=2).encode("ascii")
 
 
-def profiles_in(document: Document, place: str, keyring_names: Mapping[str, object]) -> Profiles:
-    """The profiles of a parsed file; ``keyring_names`` are those known to be in the keyring even without the marker."""
+def profiles_in(document: Document, place: str, markers: Mapping[str, Any]) -> Profiles:
+    """The profiles of a parsed file; ``markers`` stand in for those that a writer who does not know them dropped."""
     default = document.get("default")
     if default is not None and not isinstance(default, str):
         raise _broken(f"{place}, key default", "it must be a text")
@@ -134,9 +135,7 @@ def profiles_in(document: Document, place: str, keyring_names: Mapping[str, obje
         entries = {}
     if not isinstance(entries, dict):
         raise _broken(f"{place}, key profiles", "it must be an object")
-    return Profiles(
-        default or None, {name: _profile(name, entry, place, keyring_names) for name, entry in entries.items()}
-    )
+    return Profiles(default or None, {name: _profile(name, entry, place, markers) for name, entry in entries.items()})
 
 
 def apply(document: Document, before: Profiles, after: Profiles) -> Document:
@@ -241,22 +240,30 @@ def _entry_of(profile: Profile) -> Document:
         "agent_id": profile.agent_id,
         "token": profile.token.get_secret_value() if profile.token else None,
         "refresh_token": profile.refresh_token.get_secret_value() if profile.refresh_token else None,
-        "expires_at": instant_text(profile.expires_at),
+        "expires_at": instant_text(profile.expires_at if profile.secret_place == FILE else None),
         "project_id": profile.project_id,
         "project_name": profile.project_name,
     }
     if profile.secret_place == KEYRING:
-        entry[MARKER] = KEYRING if profile.in_keyring else _KEYRING_SIGNED_OUT
+        entry[MARKER] = marker_of(profile)
     entry = {key: value for key, value in entry.items() if value or key in _ALWAYS}
     return entry | {key: value for key, value in profile.extra.items() if key not in entry}
 
 
-def _profile(name: str, entry: Any, place: str, keyring_names: Mapping[str, object]) -> Profile:
+def marker_of(profile: Profile) -> Document:
+    """What our key holds for a profile whose place is the keyring."""
+    marker: Document = {"secret": KEYRING if profile.in_keyring else _KEYRING_SIGNED_OUT}
+    if profile.expires_at is not None:
+        marker["expires_at"] = instant_text(profile.expires_at)
+    return marker
+
+
+def _profile(name: str, entry: Any, place: str, markers: Mapping[str, Any]) -> Profile:
     where = f"{place}, profile {name!r}"
     if not isinstance(entry, dict):
         raise _broken(where, "it must be an object")
     texts: dict[str, str | None] = {}
-    for key in (*_ALWAYS, *_OPTIONAL, MARKER):
+    for key in (*_ALWAYS, *_OPTIONAL):
         value = entry.get(key)
         if value is not None and not isinstance(value, str):
             raise _broken(f"{where}, key {key}", "it must be a text")
@@ -265,9 +272,11 @@ def _profile(name: str, entry: Any, place: str, keyring_names: Mapping[str, obje
     if kind not in ("user", "agent"):
         raise _broken(f"{where}, key type", f"{kind or 'an empty text'} is not a type; user and agent are")
     token = texts["token"]
-    marked = texts[MARKER]
-    in_keyring = token is None and (marked == KEYRING or (marked is None and name in keyring_names))
-    outside = in_keyring or (token is None and marked == _KEYRING_SIGNED_OUT)
+    marker = entry.get(MARKER, markers.get(name))
+    marker = marker if isinstance(marker, dict) and token is None else {}
+    in_keyring = marker.get("secret") == KEYRING
+    outside = in_keyring or marker.get("secret") == _KEYRING_SIGNED_OUT
+    expires_at = marker.get("expires_at") if outside else texts["expires_at"]
     refresh = texts["refresh_token"]
     return Profile(
         name=name,
@@ -278,7 +287,7 @@ def _profile(name: str, entry: Any, place: str, keyring_names: Mapping[str, obje
         agent_id=texts["agent_id"],
         token=SecretStr(token) if token else None,
         refresh_token=SecretStr(refresh) if refresh else None,
-        expires_at=_instant(texts["expires_at"], where),
+        expires_at=_instant(expires_at, where),
         project_id=texts["project_id"],
         project_name=texts["project_name"],
         secret_place=KEYRING if outside else FILE,
@@ -292,12 +301,12 @@ def instant_text(value: datetime | None) -> str:
     return UNSET_INSTANT if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _instant(text: str | None, where: str) -> datetime | None:
+def _instant(text: Any, where: str) -> datetime | None:
     """Year 1, null and absent all mean no expiry."""
-    if text is None or text.startswith("0001-"):
+    if text is None or text == "" or str(text).startswith("0001-"):
         return None
     try:
-        value = datetime.fromisoformat(text.upper())
+        value = datetime.fromisoformat(str(text).upper())
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError):
         raise _broken(f"{where}, key expires_at", f"{text!r} is not an RFC 3339 time") from None

@@ -18,10 +18,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from expb_tui.core import paths
 from expb_tui.core.errors import FileProblem, SignInNeeded, UsageError
-from expb_tui.core.profiles.document import Document, Profile, Profiles, apply, merge, parse, profiles_in, render
+from expb_tui.core.profiles.document import (
+    KEYRING,
+    Document,
+    Profile,
+    Profiles,
+    apply,
+    marker_of,
+    merge,
+    parse,
+    profiles_in,
+    render,
+)
 
 __all__ = ["Profile", "ProfileStore", "Profiles"]
 
@@ -125,6 +137,20 @@ class ProfileStore:
         """Set the project context, or clear it with None."""
         return self._change(name, lambda old: replace(old, project_id=project_id, project_name=project_name))
 
+    @contextmanager
+    def reserve(self) -> Iterator[None]:
+        """Make sure, before something is spent that cannot be got again, that its result can be written here.
+
+        Holds 64 KiB of the file system until the end of the block. Raises ``FileProblem``.
+        """
+        with self._locked():
+            self._load()
+            temp, _ = self._write_temp(bytes(64 * 1024))
+        try:
+            yield
+        finally:
+            temp.unlink(missing_ok=True)
+
     def _change(self, name: str, change: Callable[[Profile], Profile]) -> Profile:
         return self.edit(lambda profiles: profiles.put(change(self._known(profiles, name)))).by_name[name]
 
@@ -166,8 +192,8 @@ class ProfileStore:
         return _Loaded(parse(text, str(path)), _identity_of(status), b"\n" if content.endswith(b"\n") else b"")
 
     def _profiles(self, document: Document, known: Profiles | None = None) -> Profiles:
-        names = self._registered() if known is None else {n: True for n, p in known.by_name.items() if p.in_keyring}
-        return profiles_in(document, str(self.path), names)
+        markers = self._registered() if known is None else _markers(known)
+        return profiles_in(document, str(self.path), markers)
 
     @staticmethod
     def _identity(path: Path) -> Identity | None:
@@ -287,24 +313,26 @@ class ProfileStore:
     def _registry_path(self) -> Path:
         return self.side / "keyring.json"
 
-    def _registered(self) -> dict[str, object]:
+    def _registered(self) -> dict[str, Any]:
         try:
-            content = self._registry_path.read_bytes()
-            names = json.loads(content)
+            markers = json.loads(self._registry_path.read_bytes())
         except (OSError, ValueError):
             return {}
-        return dict.fromkeys(names) if isinstance(names, list) else {}
+        return markers if isinstance(markers, dict) else {}
 
     def _register(self, profiles: Profiles) -> None:
-        names = [name for name, profile in profiles.by_name.items() if profile.in_keyring]
-        if names == list(self._registered()):
-            return
-        temp, _ = self._write_temp(json.dumps(names).encode())
-        temp.replace(self._registry_path)
+        markers = _markers(profiles)
+        if markers != self._registered():
+            temp, _ = self._write_temp(json.dumps(markers).encode())
+            temp.replace(self._registry_path)
 
 
 def _identity_of(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _markers(profiles: Profiles) -> dict[str, Any]:
+    return {name: marker_of(profile) for name, profile in profiles.by_name.items() if profile.secret_place == KEYRING}
 
 
 def _with_default_of(source: Document, document: Document) -> Document:

@@ -1,0 +1,218 @@
+"""Agent profiles and the project context (contract, sections 3.1, 3.2, 4 and 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from expb_tui.core.api.endpoint import DEFAULT_ENDPOINT, same_endpoint
+from expb_tui.core.api.failures import ApiProblem, RequestFailure
+from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.core.profiles import secrets
+from expb_tui.core.profiles.document import Profile
+from expb_tui.core.profiles.session import Session
+from expb_tui.core.profiles.store import ProfileStore
+from expb_tui.core.secret import SecretStr
+from expb_tui.core.settings import Settings
+
+if TYPE_CHECKING:
+    from expb_tui.wire.identity import AgentTokenResult, Principal, Project
+
+
+async def register_agent(
+    session: Session, store: ProfileStore, agent_name: str, profile_name: str, *, description: str = ""
+) -> Profile:
+    """Create an agent identity and a token, and save both as an agent profile (contract, section 5, sequence 1).
+
+    Raises ``ExpbError`` with code ``agent-exists`` (409), ``agent-forbidden`` (403; the user profile stays),
+    ``token-unavailable`` (a replay without the secret) or ``profile-exists``; otherwise as the server said.
+    """
+    from expb_tui.core.api import identity
+    from expb_tui.core.api.transport import repeat_same_key
+
+    await asyncio.to_thread(_refuse_overwriting, store, profile_name, None)
+    account_id = session.profile.account_id
+    if account_id is None:
+        account_id = (await session.principal()).account_id or ""
+    agent_key, token_key = str(uuid.uuid4()), str(uuid.uuid4())
+    with ExitStack() as room:
+        await asyncio.to_thread(room.enter_context, store.reserve())
+        try:
+            agent = await repeat_same_key(
+                lambda: identity.create_agent(session, account_id, agent_name, description, key=agent_key)
+            )
+        except ApiProblem as problem:
+            raise _registration_failed(agent_name, session.profile.name, problem) from problem
+        result = await repeat_same_key(
+            lambda: identity.create_token(session, agent.uid, key=token_key, name=profile_name)
+        )
+        if result.token is None:
+            raise ExpbError(
+                f"The agent {agent_name!r} has a token, but its secret is unavailable",
+                cause="the answer that showed it was lost, and it is shown once only",
+                next_step="Revoke that token under Agents in the browser, and save another with --agent-token",
+                code="token-unavailable",
+            )
+        profile = Profile(
+            profile_name,
+            "agent",
+            endpoint=session.endpoint,
+            account_id=account_id,
+            agent_id=agent.uid,
+            token=SecretStr(result.token.get_secret_value()),
+            expires_at=result.resource.spec.expires_at,
+        )
+    return await _save_or_revoke(session, store, profile, result)
+
+
+async def save_agent_token(
+    store: ProfileStore,
+    name: str | None,
+    token: SecretStr,
+    endpoint: str | None = None,
+    *,
+    settings: Settings | None = None,
+) -> Profile:
+    """Check the token at ``/v1/principal`` (it must be an agent's) and save it as an agent profile.
+
+    Without ``name`` it goes to the default profile if that is an agent's, else to ``default``; without ``endpoint`` to
+    where ``EXPBENCH_API_SERVER``, the saved profile or the public service is.
+    """
+    token = SecretStr(token.get_secret_value().strip())
+    if not token:
+        raise UsageError("The agent token is empty", next_step="Give the token, or - to read it from standard input")
+    profiles = await asyncio.to_thread(store.read)
+    saved = profiles.by_name.get(name or profiles.default or "")
+    if name is None:
+        name = saved.name if saved is not None and saved.is_agent else "default"
+        saved = profiles.by_name.get(name)
+    address = endpoint or os.environ.get("EXPBENCH_API_SERVER") or (saved and saved.endpoint) or DEFAULT_ENDPOINT
+    session = Session.open(store, token=token, endpoint=address, settings=settings)
+    try:
+        principal = await session.principal()
+    finally:
+        await session.aclose()
+    if principal.type != "agent" or not principal.agent_id:
+        raise UsageError(
+            "This is not an agent's token",
+            cause=f"the server says it is a {principal.type}'s",
+            next_step="Nothing was saved; a person signs in with: expb-tui auth login",
+            code="not-an-agent",
+        )
+    return await asyncio.to_thread(_save_agent, store, name, token, session.endpoint, principal)
+
+
+async def use_project(session: Session, store: ProfileStore, text: str) -> Project:
+    """Set the profile's project: ``text`` is a UID, else an exact name over all pages; two matches are an error.
+
+    Raises ``UsageError`` with code ``unknown-project`` or ``ambiguous-project``; nothing changes then.
+    """
+    from expb_tui.core.api import identity
+
+    if session.explicit:
+        raise UsageError(
+            "An explicit token has no project context",
+            cause="the context is saved in a profile",
+            next_step="Name the project with --project, or use a profile",
+        )
+    project = None
+    if identity.may_be_uid(text):
+        try:
+            project = await identity.project(session, text)
+        except ApiProblem as problem:
+            if problem.status not in (400, 404, 422):  # no such id, or nothing that could be one
+                raise
+    if project is None:
+        account = session.profile.account_id
+        named = [
+            found
+            for found in await identity.projects(session)
+            if found.metadata.name == text and (found.metadata.account or account) == account
+        ]
+        if len(named) != 1:
+            raise _no_one_project(text, [found.uid for found in named])
+        project = named[0]
+    await asyncio.to_thread(store.set_project, session.profile.name, project.uid, project.metadata.name)
+    return project
+
+
+def _registration_failed(agent_name: str, profile_name: str, problem: ApiProblem) -> ExpbError:
+    if problem.status == 409:
+        return ExpbError(
+            f"The agent {agent_name!r} was not registered",
+            cause="the account has an agent of that name already" if problem.code == "already-exists" else str(problem),
+            next_step="Choose another name, or save a token of that agent with --agent-token",
+            code="agent-exists",
+        )
+    if problem.status == 403:
+        return ExpbError(
+            f"The agent {agent_name!r} was not registered",
+            cause="that takes an account owner or administrator",
+            next_step=f"The profile {profile_name!r} is saved; ask an owner to register the agent",
+            code="agent-forbidden",
+        )
+    return problem
+
+
+async def _save_or_revoke(session: Session, store: ProfileStore, profile: Profile, result: AgentTokenResult) -> Profile:
+    """Save; a token that cannot be saved is revoked, because nobody could ever use or find it."""
+    from expb_tui.core.api import identity
+
+    try:
+        return await asyncio.to_thread(secrets.keep, store, profile)
+    except ExpbError as error:
+        with suppress(RequestFailure):
+            await identity.revoke_token(session, result.resource.uid)
+            error.next_step = f"The agent exists, its new token was revoked. {error.next_step}".strip()
+        raise
+
+
+def _save_agent(store: ProfileStore, name: str, token: SecretStr, endpoint: str, principal: Principal) -> Profile:
+    old = _refuse_overwriting(store, name, principal.agent_id)
+    profile = Profile(
+        name,
+        "agent",
+        scope=principal.scope,
+        endpoint=endpoint,
+        account_id=principal.account_id,
+        agent_id=principal.agent_id,
+        token=token,
+    )
+    if old is not None:
+        profile = replace(profile, extra=old.extra)
+        if same_endpoint(old.endpoint, endpoint) and old.agent_id == principal.agent_id:
+            profile = replace(profile, endpoint=old.endpoint, project_id=old.project_id, project_name=old.project_name)
+    return secrets.keep(store, profile)
+
+
+def _refuse_overwriting(store: ProfileStore, name: str, agent_id: str | None) -> Profile | None:
+    """The saved profile of that name, if a token of ``agent_id`` may take its place; else ``UsageError``."""
+    old = store.read().by_name.get(name)
+    if old is not None and old.signed_in and not (old.is_agent and agent_id and old.agent_id == agent_id):
+        raise UsageError(
+            f"Profile {name!r} holds another credential",
+            cause=f"it is {'another agent' if old.is_agent else 'a user'} at {old.endpoint}",
+            next_step="Name another profile, or remove or sign out that one first",
+            code="profile-exists",
+        )
+    return old
+
+
+def _no_one_project(text: str, found: list[str]) -> UsageError:
+    if found:
+        return UsageError(
+            f"There are {len(found)} projects named {text!r}",
+            cause=f"their ids are {', '.join(found)}",
+            next_step="Name the project by its id",
+            code="ambiguous-project",
+        )
+    return UsageError(
+        f"There is no project {text!r}",
+        cause="no id and no exact name is like that among the projects that this profile sees",
+        next_step="Check the spelling, and whether the profile belongs to the project",
+        code="unknown-project",
+    )
