@@ -20,23 +20,24 @@ def words(profile: str | None) -> str:
     from expb_tui.core.errors import ExpbError
     from expb_tui.core.profiles.store import ProfileStore
 
-    parts = [f"expb-tui {__version__}"]
     if profile is None and (os.environ.get("EXPBENCH_AGENT_TOKEN") or os.environ.get("EXPBENCH_AGENT_TOKEN_FILE")):
-        parts.append("agent token from the environment")
-    else:
-        try:
-            profiles = ProfileStore().read()
-            name = profile or profiles.default
-            found = profiles.by_name.get(name) if name else None
-            if found is not None:
-                host = found.endpoint.partition("://")[2] or found.endpoint
-                parts.append(f"profile {clean(found.name)} @ {clean(host)}")
-            else:
-                parts.append("no profile" if name is None else f"no profile named {clean(name)}")
-        except ExpbError:
-            parts.append("the profile file cannot be read")
+        return joined("agent token from the environment", "opening")
+    try:
+        profiles = ProfileStore().read()
+    except ExpbError:
+        return joined("the profile file cannot be read", "opening")
+    name = profile or profiles.default
+    found = profiles.by_name.get(name) if name else None
+    if found is not None:
+        host = found.endpoint.partition("://")[2] or found.endpoint
+        return joined(f"profile {clean(found.name)} @ {clean(host)}", "opening")
+    return joined("no profile" if name is None else f"no profile named {clean(name)}", "opening")
+
+
+def joined(*parts: str) -> str:
+    """The program and ``parts`` as one line, in the characters that the terminal can show."""
     fancy = (sys.stdout.encoding or "").lower().startswith("utf")
-    return f"{' · '.join(parts)} · opening…" if fancy else f"{' - '.join(parts)} - opening"
+    return (" · " if fancy else " - ").join((f"expb-tui {__version__}", *parts)) + ("…" if fancy else "")
 
 
 class FirstLine:
@@ -49,7 +50,15 @@ class FirstLine:
     @classmethod
     def show(cls, profile: str | None) -> FirstLine:
         """Put the line on the screen, before anything heavy is imported."""
-        text = words(profile)
+        return cls._paint(words(profile))
+
+    @classmethod
+    def show_words(cls, *parts: str) -> FirstLine:
+        """Like ``show``, with other words."""
+        return cls._paint(joined(*parts))
+
+    @classmethod
+    def _paint(cls, text: str) -> FirstLine:
         line = cls()
         width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
         sys.stdout.write(f"{_OPEN} {text[: max(1, width - 1)]}")
@@ -71,6 +80,5 @@ class FirstLine:
         sys.stdout.flush()
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
-        # An import under way cannot be unwound safely; the terminal is put back and the signal does its work.
-        os.write(sys.stdout.fileno(), _CLOSE.encode())
-        os._exit(128 + number)
+        self.restore()
+        raise SystemExit(128 + number)

@@ -174,13 +174,7 @@ def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
     ``line`` is the first line if ``__main__`` has already put one on the screen. Raises ``ExpbError`` where there is
     no terminal or Textual cannot be imported; the terminal is then as it was.
     """
-    if not terminal_here():
-        raise ExpbError(
-            "The cockpit needs a terminal",
-            cause="standard input or output is not one",
-            next_step="Without one use the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
-            code="no-terminal",
-        )
+    require_terminal()
     from expb_tui.first_line import FirstLine
 
     line = line or FirstLine.show(house.chosen.profile)
@@ -202,6 +196,17 @@ def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
     line.hand_over()
     app.run()
     return app.return_code or 0
+
+
+def require_terminal() -> None:
+    """Raises ``ExpbError`` where the cockpit cannot be shown, and names what works there."""
+    if not terminal_here():
+        raise ExpbError(
+            "The cockpit needs a terminal",
+            cause="standard input or output is not one",
+            next_step="Without one use the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
+            code="no-terminal",
+        )
 
 
 def terminal_here() -> bool:

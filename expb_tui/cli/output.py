@@ -148,11 +148,15 @@ class Output:
         """Whether a terminal shows it."""
         return sys.stdout.isatty()
 
+    @property
+    def unicode(self) -> bool:
+        """Whether every character can be written."""
+        return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+
     def _write(self, text: str) -> None:
         stream = sys.stdout
-        encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
-        if not encoding.startswith("utf"):
-            text = text.encode(encoding, "replace").decode(encoding)
+        if not self.unicode:
+            text = text.encode(stream.encoding, "replace").decode(stream.encoding)
         stream.write(text)
         stream.flush()
 
@@ -162,6 +166,12 @@ class Output:
             self._write(yaml_text(data, terminal=self.terminal))
         else:
             self._write(json_text(data, terminal=self.terminal))
+
+    def line_of_json(self, data: Any) -> None:
+        """One object on one line, for a program that reads the first line of something that goes on."""
+        import json
+
+        self._write(json.dumps(data) + "\n")
 
     def table(self, table: Table) -> None:
         """A table; cells are cleaned by their presenters."""
