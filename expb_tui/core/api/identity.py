@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from expb_tui.core.api.failures import bad_answer
+from expb_tui.core.api.failures import ApiProblem, bad_answer
 from expb_tui.core.api.reading import read, resource_of
+from expb_tui.core.errors import UsageError
 from expb_tui.wire.base import IDENTITY_GROUP, Metadata
 from expb_tui.wire.identity import (
     AgentAuthorization,
@@ -67,6 +68,28 @@ async def projects(session: Session) -> list[Project]:
 
 async def project(session: Session, uid: str) -> Project:
     return await _one(session, Project, f"/v1/projects/{quote(uid, safe='')}")
+
+
+async def find_project(session: Session, text: str) -> Project:
+    """A project by its UID, else by its exact name in the session's account, over all pages.
+
+    Raises ``UsageError`` with code ``unknown-project`` or ``ambiguous-project``.
+    """
+    if may_be_uid(text):
+        try:
+            return await project(session, text)
+        except ApiProblem as problem:
+            if problem.status not in (400, 404, 422):  # no such id, or nothing that could be one
+                raise
+    account = session.profile.account_id
+    named = [
+        found
+        for found in await projects(session)
+        if found.metadata.name == text and (found.metadata.account or account) == (account or found.metadata.account)
+    ]
+    if len(named) != 1:
+        raise _no_one_project(text, [found.uid for found in named])
+    return named[0]
 
 
 async def agents(session: Session, account_id: str) -> list[AgentIdentity]:
@@ -126,3 +149,19 @@ async def _all(session: Session, model: type[ModelT], path: str) -> list[ModelT]
 
 def _create(kind: str, name: str | None, spec: dict[str, object]) -> dict[str, Any]:
     return Create(api_version=IDENTITY_GROUP, kind=kind, metadata=Metadata(name=name), spec=spec).wire()
+
+
+def _no_one_project(text: str, found: list[str]) -> UsageError:
+    if found:
+        return UsageError(
+            f"There are {len(found)} projects named {text!r}",
+            cause=f"their ids are {', '.join(found)}",
+            next_step="Name the project by its id",
+            code="ambiguous-project",
+        )
+    return UsageError(
+        f"There is no project {text!r}",
+        cause="no id and no exact name is like that among the projects that this profile sees",
+        next_step="Check the spelling, and whether the profile belongs to the project",
+        code="unknown-project",
+    )

@@ -31,7 +31,12 @@ from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     import httpx
+
+    StreamedAnswer: TypeAlias = httpx.Response
+    """An answer that is read as it comes; named here, because httpx is named nowhere else."""
 
 __all__ = [
     "Answer", "ApiProblem", "BadAnswer", "Redirected", "RequestFailure", "TlsFailure", "Transport", "Unreachable",
@@ -120,7 +125,7 @@ class Transport:
         token: SecretStr | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[StreamedAnswer]:
         """A GET whose answer is read as it comes (events); only the head is judged, within the timeout."""
         client = await self._ready()
         request = client.build_request(

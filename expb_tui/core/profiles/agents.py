@@ -119,23 +119,7 @@ async def use_project(session: Session, store: ProfileStore, text: str) -> Proje
             cause="the context is saved in a profile",
             next_step="Name the project with --project, or use a profile",
         )
-    project = None
-    if identity.may_be_uid(text):
-        try:
-            project = await identity.project(session, text)
-        except ApiProblem as problem:
-            if problem.status not in (400, 404, 422):  # no such id, or nothing that could be one
-                raise
-    if project is None:
-        account = session.profile.account_id
-        named = [
-            found
-            for found in await identity.projects(session)
-            if found.metadata.name == text and (found.metadata.account or account) == account
-        ]
-        if len(named) != 1:
-            raise _no_one_project(text, [found.uid for found in named])
-        project = named[0]
+    project = await identity.find_project(session, text)
     await asyncio.to_thread(store.set_project, session.profile.name, project.uid, project.metadata.name)
     return project
 
@@ -200,19 +184,3 @@ def _refuse_overwriting(store: ProfileStore, name: str, agent_id: str | None) ->
             code="profile-exists",
         )
     return old
-
-
-def _no_one_project(text: str, found: list[str]) -> UsageError:
-    if found:
-        return UsageError(
-            f"There are {len(found)} projects named {text!r}",
-            cause=f"their ids are {', '.join(found)}",
-            next_step="Name the project by its id",
-            code="ambiguous-project",
-        )
-    return UsageError(
-        f"There is no project {text!r}",
-        cause="no id and no exact name is like that among the projects that this profile sees",
-        next_step="Check the spelling, and whether the profile belongs to the project",
-        code="unknown-project",
-    )

@@ -65,6 +65,11 @@ class Profile:
         return bool(self.token) or self.in_keyring
 
     @property
+    def kept_in(self) -> str:
+        """The place of the secret in words."""
+        return "system keyring" if self.secret_place == KEYRING else "0600 file"
+
+    @property
     def is_agent(self) -> bool:
         return self.type == "agent"
 

@@ -23,7 +23,7 @@ from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 
 __all__ = [
-    "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "probe", "readable_unattended", "reveal",
+    "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe", "readable_unattended", "reveal",
     "secure", "sign_in_needed", "unsecure", "whereabouts", "without_tokens",
 ]  # fmt: skip
 
@@ -127,6 +127,12 @@ def forget(store: ProfileStore, name: str) -> None:
     with Ledger(store, name).locked(_LOCK_WAIT):
         store.remove(name)
         _erase(store, profile)
+
+
+def known_secrets(store: ProfileStore) -> list[SecretStr]:
+    """Every token in the profile file, to look for in what is about to be sent; the keyring is not asked."""
+    tokens = (token for saved in store.read().by_name.values() for token in (saved.token, saved.refresh_token))
+    return [token for token in tokens if token]
 
 
 def readable_unattended(profile: Profile) -> bool:

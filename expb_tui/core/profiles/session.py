@@ -29,9 +29,7 @@ from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    import httpx
-
-    from expb_tui.core.api.transport import Answer, Transport
+    from expb_tui.core.api.transport import Answer, StreamedAnswer, Transport
     from expb_tui.wire.identity import Principal
     from expb_tui.wire.oauth import TokenAnswer
 
@@ -66,7 +64,7 @@ class Session:
     def __init__(self, store: ProfileStore, profile: Profile, settings: Settings, clock: Clock) -> None:
         """Use ``Session.open``."""
         self.profile = secrets.without_tokens(profile)
-        """As saved when opened, without tokens; ``name`` is empty for an explicit token."""
+        """As saved when last looked at, without tokens; ``name`` is empty for an explicit token."""
         self.endpoint = check_endpoint(profile.endpoint, insecure_http=settings.insecure_http)
         self.explicit = not profile.name
         """An explicit token is never stored."""
@@ -155,7 +153,7 @@ class Session:
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[StreamedAnswer]:
         """A GET with the bearer whose answer is read as it comes."""
         async with AsyncExitStack() as opened:
             held = await self._credential()
@@ -175,7 +173,7 @@ class Session:
         path: str,
         query: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
-    ) -> httpx.Response:
+    ) -> StreamedAnswer:
         stream = self._connected().stream(path, token=held.token, query=query, headers=headers)
         return await opened.enter_async_context(stream)
 
@@ -262,6 +260,7 @@ class Session:
                 next_step="Nothing was sent; open it anew",
                 code="profile-moved",
             )
+        self.profile = secrets.without_tokens(saved)
         if held is not None and _credential_of(saved) == _credential_of(held.saved):
             return replace(held, saved=saved)
         full = secrets.reveal(self._store, saved)
