@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from expb_tui.server.config import ServerError
 from expb_tui.server.store.database import Database
 
-HEAD = "0001"
+HEAD = "0002_research"
 """The newest revision in ``migrations/versions``; a test compares."""
 
 FOLDER = Path(__file__).parent / "migrations"
@@ -19,7 +19,7 @@ _LOCK_KEY = 0x65787062
 
 
 def migrate(database: Database) -> None:
-    """Bring the schema to ``HEAD``, all of it or nothing. Raises ``ServerError`` where the database is newer than us."""
+    """Bring the schema to ``HEAD``, all of it or nothing. Raises ``ServerError`` where it is newer than we are."""
     with database.engine.begin() as conn:
         if database.postgres:
             conn.execute(select(func.pg_advisory_xact_lock(_LOCK_KEY)))

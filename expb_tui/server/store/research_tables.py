@@ -29,7 +29,8 @@ from expb_tui.server.store.columns import InstantColumn, Uid, metadata, resource
 OrderedJson = JSON(none_as_null=True)
 """JSON that keeps the order of its keys, for what is only read back whole."""
 
-_RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+"""Numbers rows in the order in which they were made."""
 
 
 def _records(name: str, *columns: Any) -> Table:
@@ -185,7 +186,7 @@ claim_windows = Table(
 event_log = Table(
     "event_log",
     metadata,
-    Column("id", _RowNumber, Identity(always=True), primary_key=True),
+    Column("id", RowNumber, Identity(always=True), primary_key=True),
     Column("account_id", Uid, nullable=False),
     Column("project_id", Uid),
     Column("kind", String(40), nullable=False),
