@@ -1,0 +1,1 @@
+"""The cockpit (Textual). Importing this package imports nothing."""

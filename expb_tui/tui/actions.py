@@ -40,6 +40,7 @@ SCOPES = {
     "leases": "Leases",
     "package": "Package",
     "dialog": "In every dialog",
+    "confirm": "Questions",
     "form": "Forms",
     "login": "Sign in",
     "task": "Task",
@@ -161,11 +162,12 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "package.release", "Release", "package", ("D",), "Give this package back; open tasks go to others.", True, 30
     ),
-    Action("package.edit", "Editor", "package", ("e",), "Edit the draft of this task in $EDITOR.", footer=40),
     Action("package.page", "Pager", "package", ("p",), "Read this task in $PAGER."),
     # Dialogs
     Action("dialog.accept", "Confirm", "dialog", ("enter",), "Do what the dialog offers.", footer=10),
     Action("dialog.close", "Close", "dialog", ("escape",), "Close without doing anything.", footer=20),
+    Action("confirm.yes", "Yes", "confirm", ("y",), "Do it."),
+    Action("confirm.no", "No", "confirm", ("n",), "Do not do it."),
     # Sign in
     Action("login.copy", "Copy address", "login", ("y",), "Send the address to this terminal's clipboard.", footer=5),
     Action("login.code", "Copy code", "login", ("c",), "Send the code to this terminal's clipboard.", footer=6),
@@ -252,6 +254,10 @@ class Keymap:
     def keys(self, action_id: str) -> tuple[str, ...]:
         """Every key of an action, the shown one first."""
         return self._keys[action_id]
+
+    def show(self, action_id: str) -> list[str]:
+        """Every key, as people write it."""
+        return [show_key(key) for key in self._keys[action_id]]
 
     def shown(self, action_id: str) -> str:
         """The first key, as people write it."""

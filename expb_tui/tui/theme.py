@@ -2,7 +2,7 @@
 
 A tone is a few words: a colour, ``on`` and a second one, and attributes, as in ``"#ffffff on #0037a6 bold"``.
 Colours are ``#rrggbb``, ``default`` or one of the sixteen ANSI names. ``surface``, ``panel`` and ``cursor`` are
-backgrounds: their first colour lies behind the text, and ``black on cyan`` says black text on a cyan background for all cells.
+backgrounds: their first colour lies behind the text, and ``black on cyan`` says black text on cyan for all cells.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -11,7 +12,7 @@ from textual.screen import ModalScreen
 
 from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.widgets.acts import Acts
-from expb_tui.tui.widgets.key_line import KeyLine
+from expb_tui.tui.widgets.one_line import KeyLine
 
 Result = TypeVar("Result")
 
@@ -64,7 +65,9 @@ class Dialog(Acts, ModalScreen[Result]):
         """What stands between the title and the keys."""
         yield from ()
 
-    def on_mount(self) -> None:
+    @on(events.Mount)
+    def show_keys_first(self) -> None:
+        """The key line stands with the first frame."""
         self.show_keys()
 
     def show_keys(self) -> None:

@@ -48,6 +48,8 @@ class LinePanel(Acts, Widget, can_focus=True):
         """Shown at the right end of the upper border: a count, an age, a warning."""
         self.empty: tuple[Line, ...] = ()
         """Shown instead of the body while it has no lines: why, and which key is next."""
+        self.tail: tuple[Line, ...] = ()
+        """Shown below the body as far as there is room: what is to be said of the row under the cursor."""
         self.top = 0
         """The first body line on the screen."""
         self._drawn: dict[int, Hashable] = {}
@@ -143,8 +145,9 @@ class LinePanel(Acts, Widget, can_focus=True):
         length = self.body_length()
         if index < length:
             return ("body", self.body_key(index), edge)
-        if not length and y - above < len(lines := self._empty_lines()):
-            return ("empty", lines[y - above], edge)
+        lines = self._notes()
+        if 0 <= index - length < len(lines):
+            return ("note", lines[index - length], edge)
         return ("blank", edge)
 
     def render_line(self, y: int) -> Strip:
@@ -175,7 +178,7 @@ class LinePanel(Acts, Widget, can_focus=True):
             self.draw_head(pen, inner)
         elif kind == "body":
             self.draw_body(pen, self.top + y - self._above(), inner)
-        elif kind == "empty":
+        elif kind == "note":
             pen.put(" ", palette.style("text"), 1)
             for text, tone in key[1]:
                 pen.put(text, palette.style(tone))
@@ -238,12 +241,15 @@ class LinePanel(Acts, Widget, can_focus=True):
         first = (page - size) * self.top // max(1, length - page)
         return first <= y - self._above() < first + size
 
-    def _empty_lines(self) -> list[Line]:
-        key = (self.empty, self.inner_width)
+    def _notes(self) -> list[Line]:
+        """Wrapped lines after the body, a blank one first."""
+        notes = self.tail if self.body_length() else self.empty
+        key = (notes, self.inner_width)
         if self._wrapped[0] != key:
-            lines: list[Line] = [()]
-            for line in self.empty:
-                lines += wrap(line, max(1, self.inner_width - 2))
+            lines: list[Line] = [()] if notes else []
+            for line in notes:
+                lead = line[0].text if line else ""
+                lines += wrap(line, max(1, self.inner_width - 2), indent=len(lead) - len(lead.lstrip(" ")))
             self._wrapped = (key, lines)
         return self._wrapped[1]
 
@@ -252,6 +258,10 @@ class LinePanel(Acts, Widget, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """Keep the position valid; Textual repaints by itself."""
         self._drawn.clear()
+        self.resized()
+
+    def resized(self) -> None:
+        """Bring the position into what the new size allows."""
         self.top = max(0, min(self.top, self.body_length() - self.page))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

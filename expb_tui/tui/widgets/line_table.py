@@ -37,36 +37,51 @@ class Shape(NamedTuple):
 
 
 def natural_widths(columns: tuple[Column, ...], rows: Iterable[Row], floor: Sequence[int] = ()) -> list[int]:
-    """What each column would like, in cells, and at least ``floor``: widths that shrink with a tick would jump."""
-    wishes = [width_of(column.title) for column in columns]
+    """What each column's content needs, in cells, and at least ``floor``: widths that shrink with a tick would jump."""
+    needs = [width_of(column.title) for column in columns]
     for index, least in enumerate(floor):
-        wishes[index] = max(wishes[index], least)
+        needs[index] = max(needs[index], least)
     for row in rows:
         for index, cell in enumerate(row.cells):
             size = width_of(cell.text)
-            if size > wishes[index]:
-                wishes[index] = size
-    return [wish if column.width is None else column.width for column, wish in zip(columns, wishes, strict=True)]
+            if size > needs[index]:
+                needs[index] = size
+    return needs
 
 
-def shape(columns: tuple[Column, ...], natural: Sequence[int], room: int, skip: int = 0) -> Shape:
-    """Widths for ``room`` cells: natural where they fit; otherwise the widest left-aligned columns give way down to
-    eight cells, and what still does not fit is reached by scrolling, which leaves out ``skip`` columns after the first.
+def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: int = 0) -> Shape:
+    """Which columns stand in ``room`` cells, and how wide.
+
+    Columns come in order of importance: the last ones are left out where there is no room, after the first of them has
+    taken what is left. A column's own width is a wish that is exceeded only where room remains. Scrolling leaves out
+    ``skip`` columns after the first one that has a title.
     """
-    widths = list(natural)
-    skip = max(0, min(skip, len(columns) - 2))
-    shown = [index for index in range(len(columns)) if index == 0 or index > skip]
-    elastic = [index for index in shown if columns[index].align == "left" and columns[index].width is None]
-    excess = sum(widths[index] for index in shown) + GAP * (len(shown) - 1) - room
-    while excess > 0 and elastic:
-        widest = max(elastic, key=lambda index: widths[index])
-        if widths[widest] <= _LEAST:
+    pinned = next((index + 1 for index, column in enumerate(columns) if column.title), 1)
+    skip = max(0, min(skip, len(columns) - pinned - 1))
+    order = [*range(min(pinned, len(columns))), *range(pinned + skip, len(columns))]
+    widths = [
+        need if column.width is None else min(need, column.width) for column, need in zip(columns, needs, strict=True)
+    ]
+    shown: list[int] = []
+    left = room
+    for index in order:
+        gap = GAP if shown else 0
+        if widths[index] > left - gap:
+            least = max(_LEAST, width_of(columns[index].title))
+            if shown and (columns[index].align == "right" or left - gap < least):
+                break
+            widths[index] = max(1, left - gap)
+            shown.append(index)
+            left = 0
             break
-        next_widest = max((widths[index] for index in elastic if index != widest), default=0)
-        target = min(widths[widest] - 1, max(next_widest, _LEAST, widths[widest] - excess))
-        excess -= widths[widest] - target
-        widths[widest] = target
-    return Shape(tuple(shown), tuple(widths), excess > 0, columns)
+        shown.append(index)
+        left -= gap + widths[index]
+    for index in shown:
+        more = min(left, needs[index] - widths[index])
+        if more > 0:
+            widths[index] += more
+            left -= more
+    return Shape(tuple(shown), tuple(widths), len(shown) < len(order), columns)
 
 
 def sort_value(text: str) -> tuple[int, list[tuple[int, float, str]]]:
@@ -273,7 +288,7 @@ class LineTable(LinePanel):
         selected, marked = index == self.cursor, row.key in self.marks
         on = ("cursor" if self.has_focus else "rest") if selected else "surface"
         end = pen.used + width
-        sign = "*" if marked else (glyphs.live if selected and self.has_focus else " ")
+        sign = "*" if marked else (glyphs.arrow if selected else " ")
         pen.put(sign, palette.style("mark" if marked else "accent", on), 1)
         current = self._shape_now()
         plain = palette.style("text", on)
@@ -343,8 +358,7 @@ class LineTable(LinePanel):
     def wheel(self, lines: int) -> None:
         self.move(lines)
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def resized(self) -> None:
         self._follow()
 
     def on_click(self, event: events.Click) -> None:
@@ -433,11 +447,7 @@ class LineTable(LinePanel):
         elif key in ("up", "down"):
             self.move(-1 if key == "up" else 1)
         elif key == "backspace":
-            if self.filter:
-                self.set_filter(self.filter[:-1])
-            else:
-                self.typing = False
-                self.update()
+            self.set_filter(self.filter[:-1])
         elif key == "ctrl+u":
             self.set_filter("")
         elif key == "ctrl+w":

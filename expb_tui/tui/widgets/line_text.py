@@ -1,29 +1,25 @@
-"""A framed text to read: lines of cells, wrapped to the width, scrolled by lines, searched with the filter key."""
+"""A framed text to read: lines of cells, wrapped to the width, scrolled by lines."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.lines import Line, Pen, wrap
 
 
 class LineText(LinePanel):
-    """Give it lines; each is wrapped when the width is known. A line's leading spaces indent its continuation."""
+    """Give it lines; each is wrapped when the width is known. A line's leading spaces indent its continuation.
 
-    def __init__(
-        self,
-        *,
-        number: str = "",
-        title: str = "",
-        framed: bool = True,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(number=number, title=title, framed=framed, id=id, classes=classes)
+    A subclass that lays its text out by itself overrides ``wrapped`` and calls ``rewrap``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._lines: tuple[Line, ...] = ()
         self._body: list[Line] = []
-        self._body_for: Hashable = None
+        self._body_for: int | None = None
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -33,21 +29,29 @@ class LineText(LinePanel):
     def set_lines(self, lines: Sequence[Line], *, keep_place: bool = True) -> None:
         """Show ``lines``; only those that differ are drawn again."""
         self._lines = tuple(lines)
-        self._body_for = None
         if not keep_place:
             self.top = 0
+        self.rewrap()
+
+    def rewrap(self) -> None:
+        """The text has changed: lay it out again and repaint what differs."""
+        self._body_for = None
         self.top = max(0, min(self.top, self.body_length() - self.page))
         self.update()
 
+    def wrapped(self, width: int) -> list[Line]:
+        """The text in lines of at most ``width`` cells."""
+        body: list[Line] = []
+        for line in self._lines:
+            lead = line[0].text if line else ""
+            body += wrap(line, width, indent=len(lead) - len(lead.lstrip(" ")))
+        return body
+
     def _wrapped_body(self) -> list[Line]:
         width = max(1, self.inner_width - 2)
-        key = (id(self._lines), width)
-        if self._body_for != key:
-            self._body = []
-            for line in self._lines:
-                lead = line[0].text if line else ""
-                self._body += wrap(line, width, indent=len(lead) - len(lead.lstrip(" ")))
-            self._body_for = key
+        if self._body_for != width:
+            self._body = self.wrapped(width)
+            self._body_for = width
         return self._body
 
     def body_length(self) -> int:

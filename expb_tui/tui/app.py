@@ -1,0 +1,524 @@
+"""The cockpit's application: look, keys, notices and bridge, and what the global actions do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import App
+from textual.screen import Screen
+
+from expb_tui import __version__
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import clean
+from expb_tui.present import leases
+from expb_tui.present.cells import Cell, Tone
+from expb_tui.tui import link, signals, theme
+from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
+from expb_tui.tui.bridge import Bridge
+from expb_tui.tui.notices import Notice, Notices, of_error
+from expb_tui.tui.panes.base import plural, sentence
+from expb_tui.tui.screens.base import FrameScreen
+from expb_tui.tui.screens.cockpit import PANES, CockpitScreen
+from expb_tui.tui.widgets.acts import Acts
+from expb_tui.tui.widgets.lines import Line, words
+from expb_tui.tui.widgets.look import Look, speaks_ascii_only
+from expb_tui.tui.widgets.one_line import HeadLine, Piece, StatusLine
+
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
+
+    from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.launch import House
+
+_TWICE = 2.0
+"""Seconds within which a second ctrl+c asks to leave."""
+_GRACE = 3.0
+"""Seconds that requests under way have to be journaled after the terminal is gone."""
+
+
+class _Frame:
+    """The bridge's view for header and status line."""
+
+    topics = frozenset({"link", "profiles", "leases", "status"})
+
+    def __init__(self, app: CockpitApp) -> None:
+        self._app = app
+
+    def present(self) -> float | None:
+        return self._app.draw_frame()
+
+
+class CockpitApp(Acts, App[None], inherit_bindings=False):
+    """``CockpitApp(house).run()``; the exit code is ``return_code``."""
+
+    TITLE = "expb-tui"
+    SCOPES: ClassVar[tuple[str, ...]] = ("global",)
+    BINDINGS = bindings("global")
+    ENABLE_COMMAND_PALETTE = False
+    NOTIFICATION_TIMEOUT = 0
+    CSS = """
+    Screen { background: $surface; }
+    """
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        settings = house.settings
+        self.read_only = settings.read_only
+        self.keymap = Keymap(settings.keys)
+        self.ascii_only = settings.icons == "ascii" or speaks_ascii_only(os.environ)
+        self.wants_mouse = settings.mouse == "on" or (settings.mouse == "auto" and not _remote())
+        self.notices = Notices()
+        self.in_editor = False
+        """Set while an editor or pager has the terminal."""
+        problems: list[ExpbError] = []
+        palette = self._first_palette(settings.theme, problems)
+        self.look = Look.of(palette, ascii_only=self.ascii_only)
+        self.bridge = Bridge(house, self)
+        self._last_cancel = 0.0
+        self._farewell = ""
+        # Our mono theme uses no colour; Textual's filters would take the QR code's black and white as well.
+        no_color = os.environ.pop("NO_COLOR", None)
+        try:
+            super().__init__(driver_class=signals.CockpitDriver)
+        finally:
+            if no_color is not None:
+                os.environ["NO_COLOR"] = no_color
+        self.animation_level = "none"
+        self.register_theme(palette.textual())
+        self.theme = palette.textual().name
+        self.set_keymap({name: ",".join(keys) for name, keys in self.keymap.changed.items()})
+        self.bridge.read_profiles()
+        for problem in problems:
+            self.notices.add(of_error(problem, house.clock.now(), tone=Tone.WARN))
+        for text in self.keymap.problems:
+            self.notices.add(Notice(house.clock.now(), Tone.WARN, text, next_step="Correct [keys] in config.toml"))
+
+    def _first_palette(self, name: str, problems: list[ExpbError]) -> theme.Palette:
+        """The theme of the settings; a broken one is told and replaced by the terminal's default."""
+        if name:
+            try:
+                return theme.find(name)
+            except ExpbError as problem:
+                problems.append(problem)
+        return theme.find(theme.default_name())
+
+    @property
+    def palette(self) -> theme.Palette:
+        """The theme in force."""
+        return self.look.palette
+
+    # Life
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The cockpit is the only screen at the start: nothing else is mounted before the first frame."""
+        return CockpitScreen()
+
+    @property
+    def cockpit_screen(self) -> CockpitScreen:
+        """The screen at the bottom of the stack."""
+        screen = self.screen_stack[0]
+        assert isinstance(screen, CockpitScreen)
+        return screen
+
+    def on_mount(self) -> None:
+        signals.install(self, asyncio.get_running_loop())
+        self.bridge.show_in([*self.cockpit_screen.panes, _Frame(self)])
+        self.call_after_refresh(self._open)
+
+    async def _open(self) -> None:
+        """After the first frame: the network, the journal, the service."""
+        self._opening = asyncio.create_task(self.bridge.start())
+
+    async def on_unmount(self) -> None:
+        signals.remove(asyncio.get_running_loop())
+        try:
+            async with asyncio.timeout(_GRACE if self.return_code == signals.EXIT_HANGUP else None):
+                await self.bridge.aclose()
+        except TimeoutError:
+            pass
+
+    def end_now(self, code: int) -> None:
+        """A signal, or a terminal that is gone."""
+        self.exit(return_code=code)
+
+    def _fatal_error(self) -> None:
+        """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
+        error = sys.exc_info()[1]
+        if error is not None:
+            self._farewell = f"expb-tui: a fault ended the cockpit: {_kept(error)}"
+            self._exit_renderables.append(self._farewell)
+        self._close_messages_no_wait()
+
+    # Telling
+
+    def say(self, text: str, tone: Tone = Tone.OK) -> None:
+        """Tell the operator in the status line and in the list of notices."""
+        self.tell(Notice(self.house.clock.now(), tone, text))
+
+    def complain(self, error: ExpbError) -> None:
+        """Tell what failed, why, and what to do."""
+        self.tell(of_error(error, self.house.clock.now()))
+
+    def tell(self, notice: Notice) -> None:
+        """Keep a notice and show it."""
+        self.notices.add(notice)
+        if self.is_running:
+            self.bridge.mark("status")
+            if self.covered:
+                self.draw_frame()
+
+    def crashed(self, error: BaseException, doing: str) -> None:
+        """A fault of ours in the background."""
+        self.tell(
+            Notice(
+                self.house.clock.now(),
+                Tone.BAD,
+                f"A fault of expb-tui stopped '{doing}'",
+                type(error).__name__,
+                _kept(error),
+            )
+        )
+
+    # Frame
+
+    @property
+    def covered(self) -> bool:
+        """Whether something stands over the cockpit's panes."""
+        return len(self.screen_stack) > 1
+
+    def draw_frame(self) -> float | None:
+        """Header, status and keys of the screen on top; returns the seconds until the header changes."""
+        if not self.screen_stack:
+            return None
+        screen = self.screen
+        if not isinstance(screen, FrameScreen) or not screen.is_mounted:
+            return None
+        left, right, change = self._header()
+        screen.query_one("#head", HeadLine).show(left, right)
+        screen.query_one("#status", StatusLine).show(*self._status())
+        screen.show_keys(self.actions_now())
+        return change
+
+    def _header(self) -> tuple[list[Piece], list[Piece], float | None]:
+        bridge, glyphs, clock = self.bridge, self.look.glyphs, self.house.clock
+        profile = bridge.profile
+        left = [Piece((Cell("expb-tui", Tone.ACCENT),), 3)]
+        if profile is not None:
+            account = f", account {profile.account_id[:8]}" if profile.account_id else ""
+            left.append(Piece((Cell(clean(profile.name)), Cell(f" {profile.type}", Tone.DIM)), 1))
+            if account:
+                left.append(Piece(words(account[2:], Tone.DIM), 8))
+            project = profile.project_name or profile.project_id
+            if project:
+                left.append(Piece(words(clean(project), Tone.TEXT), 5))
+            left.append(Piece(words(_host(profile.endpoint), Tone.DIM), 6))
+        elif self.house.chosen.token is not None:
+            left.append(Piece(words("agent token, no profile"), 1))
+        right: list[Piece] = []
+        if self.read_only:
+            right.append(Piece(words("read-only", Tone.INFO), 4))
+        cell, change = link.words(bridge.link, clock, glyphs)
+        right.append(Piece((cell,), 0))
+        live = [held for held in bridge.held or () if held.usable]
+        if live:
+            soonest = min(live, key=lambda held: held.remaining(clock))
+            left_words = leases.left(soonest, clock)
+            tone = leases.urgency(soonest, clock)
+            right.append(Piece((Cell("lease ", Tone.DIM), Cell(left_words.text, tone)), 0))
+            change = min((time for time in (change, left_words.next_change) if time is not None), default=None)
+        if self.house.demo_hint is not None:
+            right.append(Piece(words("DEMO", Tone.WARN), 2))
+        return left, right, change
+
+    def _status(self) -> tuple[Line, Line]:
+        if self.bridge.running:
+            key = self.keymap.shown("app.cancel")
+            return sentence((f"{self.look.glyphs.more} {clean(self.bridge.running)}", Tone.INFO)), words(
+                f"{key} cancels", Tone.DIM
+            )
+        notice = self.notices.last
+        if notice is None:
+            return (), ()
+        from expb_tui.tui.screens.notices import sign
+
+        more = f": {notice.cause}" if notice.cause else ""
+        step = f"  {notice.next_step}" if notice.next_step else ""
+        text_tone = notice.tone if notice.tone in (Tone.BAD, Tone.WARN) else Tone.TEXT
+        line = sentence(
+            (f"{sign(notice.tone, self.look.glyphs)} ", notice.tone), (notice.text + more, text_tone), (step, Tone.DIM)
+        )
+        return line, words(f"{notice.at.astimezone():%H:%M}", Tone.DIM)
+
+    # Actions
+
+    def _chain(self) -> list[DOMNode]:
+        """From the focused node outwards to the application; not beyond a dialog."""
+        focused = self.screen.focused
+        nodes: list[DOMNode] = list(focused.ancestors_with_self) if focused is not None else [self.screen, self]
+        for place, node in enumerate(nodes):
+            if node.is_modal:
+                return nodes[: place + 1]
+        return nodes
+
+    def actions_now(self) -> list[Action]:
+        """What is possible here and now, in the registry's order."""
+        possible = {action.id for node in self._chain() if isinstance(node, Acts) for action in node.actions_here()}
+        return [action for action in ACTIONS if action.id in possible]
+
+    def actions_anywhere(self) -> list[Action]:
+        """What is possible in any pane: what the palette offers."""
+        here = self.actions_now()
+        known = {action.id for action in here}
+        for pane in self.cockpit_screen.panes:
+            here += [action for action in pane.actions_here() if action.id not in known]
+            known |= {action.id for action in here}
+        return here
+
+    async def perform(self, action_id: str) -> None:
+        """Carry out an action where it belongs: at the focus, else in the pane that offers it."""
+        nodes: list[DOMNode] = self._chain()
+        if not self.covered:
+            nodes += self.cockpit_screen.panes
+        for node in nodes:
+            if isinstance(node, Acts) and BY_ID[action_id].scope in node.SCOPES and node.can_act(action_id):
+                if node.id in PANES and not node.has_pseudo_class("focus"):
+                    self.cockpit_screen.go(node.id)
+                result = node.action_act(action_id)
+                if result is not None:
+                    await result
+                return
+
+    def act_pane_profiles(self) -> None:
+        self.cockpit_screen.go("profiles")
+
+    def act_pane_work(self) -> None:
+        self.cockpit_screen.go("work")
+
+    def act_pane_leases(self) -> None:
+        self.cockpit_screen.go("leases")
+
+    def act_pane_package(self) -> None:
+        self.cockpit_screen.go("package")
+
+    def _step_pane(self, step: int) -> None:
+        screen = self.cockpit_screen
+        place = PANES.index(screen.active.id or PANES[0])
+        screen.go(PANES[(place + step) % len(PANES)])
+
+    def act_pane_next(self) -> None:
+        self._step_pane(1)
+
+    def act_pane_previous(self) -> None:
+        self._step_pane(-1)
+
+    def act_pane_full(self) -> None:
+        screen = self.cockpit_screen
+        screen.set_mode("normal" if screen.mode == "full" else "full")
+
+    def act_pane_grow(self) -> None:
+        self.cockpit_screen.step_mode(1)
+
+    def act_pane_shrink(self) -> None:
+        self.cockpit_screen.step_mode(-1)
+
+    def act_work_claim(self) -> None:
+        from expb_tui.tui.screens.claim import ClaimScreen
+
+        item = self.cockpit_screen.work.chosen
+        profile = self.bridge.profile
+        screen = ClaimScreen(
+            self.house,
+            profile=self.bridge.acting,
+            project_id=item.project_id if item else (profile.project_id if profile else None),
+            role=item.role if item else None,
+        )
+        self.push_screen(screen, self._claimed)
+
+    def _claimed(self, outcome: Any) -> None:
+        if outcome is None:
+            return
+
+        async def show() -> None:
+            await self.bridge.leases_changed()
+            self.bridge.reload()
+            if outcome.held is not None:
+                screen = self.cockpit_screen
+                screen.leases.present()
+                screen.leases.select(outcome.held.uid)
+                screen.go("leases")
+                tasks = plural(len(outcome.held.tasks), "task")
+                self.say(f"Claimed {tasks} for the {outcome.held.role} in {outcome.held.project_name}")
+
+        self.bridge.run("read the leases", show)
+
+    def act_app_menu(self) -> None:
+        from expb_tui.tui.screens.row_menu import MenuScreen, action_rows
+
+        here = [action for action in self.actions_now() if action.scope not in ("global", "list")]
+        rest = [action for action in self.actions_now() if action.id in ("work.claim", "app.copy", "app.reload")]
+        pane = self.cockpit_screen.active
+        screen = MenuScreen(pane.title, action_rows([*here, *rest], self.keymap))
+        self.push_screen(screen, self._perform_later)
+
+    def _perform_later(self, action_id: str | None) -> None:
+        if action_id is not None:
+            self.call_later(self.perform, action_id)
+
+    def act_app_palette(self) -> None:
+        from expb_tui.tui.screens.palette import PaletteScreen
+        from expb_tui.tui.screens.row_menu import action_rows
+
+        actions = [action for action in self.actions_anywhere() if action.scope != "list"]
+        self.push_screen(PaletteScreen(action_rows(actions, self.keymap)), self._perform_later)
+
+    def act_app_copy(self) -> None:
+        from expb_tui.tui.clipboard import copy
+        from expb_tui.tui.screens.row_menu import MenuScreen, copy_rows
+
+        items = self.cockpit_screen.active.copyables()
+        if not items:
+            self.say("There is nothing to copy here", Tone.INFO)
+            return
+
+        def chosen(key: str | None) -> None:
+            if key is None:
+                return
+            text = items[int(key)].text
+
+            async def send() -> None:
+                self.say(f"{await copy(self, text)}: {text}", Tone.INFO)
+
+            self.bridge.run("copy", send)
+
+        self.push_screen(MenuScreen("Copy", copy_rows(items), width=92), chosen)
+
+    def act_app_reload(self) -> None:
+        self.bridge.reload()
+        self.say("Asking again", Tone.INFO)
+
+    def act_app_notices(self) -> None:
+        from expb_tui.tui.screens.notices import NoticesScreen
+
+        self.notices.read()
+        self.push_screen(NoticesScreen(self.notices.newest_first(), self.look.glyphs))
+
+    def act_app_help(self) -> None:
+        from expb_tui.tui.screens.help import HelpScreen
+
+        if isinstance(self.screen, HelpScreen):
+            return
+        scopes = [scope for node in self._chain() if isinstance(node, Acts) for scope in node.SCOPES]
+        self.push_screen(HelpScreen(scopes, self.keymap, self.look.glyphs))
+
+    def act_app_theme(self) -> None:
+        from expb_tui.tui.screens.palette import ThemeScreen
+
+        palettes, problems = theme.find_all()
+        for problem in problems:
+            self.complain(problem)
+
+        def kept(name: str | None) -> None:
+            if name is not None:
+                self.say(f'Theme {name}; to keep it, write theme = "{name}" into config.toml', Tone.INFO)
+
+        self.push_screen(ThemeScreen(palettes, self.palette.name, self.use_theme), kept)
+
+    def use_theme(self, name: str) -> None:
+        """Show everything in another theme. Raises ``FileProblem`` where it is broken."""
+        if name == self.palette.name:
+            return
+        palette = theme.find(name)
+        self.look = Look.of(palette, ascii_only=self.ascii_only)
+        textual = palette.textual()
+        self.register_theme(textual)
+        self.theme = textual.name
+
+    def act_app_cancel(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._last_cancel < _TWICE:
+            self._last_cancel = 0.0
+            self._ask_to_leave()
+            return
+        self._last_cancel = now
+        if not self.bridge.cancel():
+            self.say("Nothing is running; Ctrl+c again asks to leave", Tone.INFO)
+
+    def act_app_back(self) -> None:
+        if not self.cockpit_screen.back():
+            self._ask_to_leave()
+
+    def _ask_to_leave(self) -> None:
+        from expb_tui.tui.screens.confirm import ConfirmScreen
+
+        if any(isinstance(screen, ConfirmScreen) and screen.verb == "Leave" for screen in self.screen_stack):
+            return
+        self.push_screen(
+            ConfirmScreen("Leave expb-tui?", self._leaving(), verb="Leave"), lambda yes: self.exit() if yes else None
+        )
+
+    def _live(self) -> list[HeldPackage]:
+        return [held for held in self.bridge.held or () if held.usable]
+
+    def _leaving(self) -> list[Line]:
+        """What becomes of the leases."""
+        live = self._live()
+        if not live:
+            return [words("This host holds no live lease.")]
+        clock = self.house.clock
+        soonest = min(live, key=lambda held: held.remaining(clock))
+        return [
+            sentence(
+                (f"{plural(len(live), 'lease')}", Tone.WARN), f" {'stays' if len(live) == 1 else 'stay'} claimed."
+            ),
+            sentence(
+                "Nothing renews them while the cockpit is closed; the first ends in ",
+                (leases.left(soonest, clock).text, leases.urgency(soonest, clock)),
+                f" ({clean(soonest.role)}).",
+            ),
+            sentence(("Tokens and drafts stay in the journal: open the cockpit again before then to go on.", Tone.DIM)),
+        ]
+
+    def act_app_quit(self) -> None:
+        live = self._live()
+        if live:
+            clock = self.house.clock
+            first = leases.left(min(live, key=lambda held: held.remaining(clock)), clock).text
+            self.exit(
+                message=f"{plural(len(live), 'lease')} claimed and not renewed any more; the first ends in {first}."
+            )
+        else:
+            self.exit()
+
+    def act_app_suspend(self) -> None:
+        if self.in_editor or self._driver is None or not self._driver.can_suspend:
+            return
+        with self.suspend():
+            signals.stop_process()
+        self.refresh(repaint=True, layout=True)
+
+
+def _remote() -> bool:
+    return any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+
+
+def _host(endpoint: str) -> str:
+    return clean(endpoint.partition("://")[2] or endpoint)
+
+
+def _kept(error: BaseException) -> str:
+    """Write the traceback, which holds code and no values, into the state folder; returns where."""
+    import traceback
+
+    from expb_tui.core.paths import private_dir, state_dir
+
+    text = f"expb-tui {__version__}\n" + "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__ + "\n"
+    try:
+        path = private_dir(state_dir()) / "fault.txt"
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+    except OSError:
+        return f"{type(error).__name__}; no report could be written"
+    return f"{type(error).__name__}; the report is in {path}"

@@ -1,0 +1,406 @@
+"""From the core to the panes: what is known, kept fresh, and told to the panes at most ten times a second.
+
+The bridge holds snapshots; panes read them and never wait. Whatever waits runs in tasks here: watching the profile file
+and the journal, following the work on offer, renewing leases, and the one operation that a key started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.profiles.document import Profile, Profiles
+from expb_tui.present.cells import Tone
+from expb_tui.tui.link import Link, LinkState
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.core.leases.renewer import RenewalNote
+    from expb_tui.core.opportunities import OpportunityFeed, Snapshot
+    from expb_tui.core.profiles.session import Session
+    from expb_tui.launch import House
+
+PACE = 0.1
+"""Least time between two repaints, in seconds."""
+TICK = 1.0
+"""How often files are looked at, in seconds; two ``stat`` calls and one counter."""
+LEASES_AGAIN = 15.0
+"""Seconds after which leases are read again though nothing was written: their state depends on the time too."""
+ASK_AGAIN = 30.0
+"""How often a user profile asks who it is, in seconds: that is how a lost connection is noticed."""
+
+
+class View(Protocol):
+    """A pane or line that shows something of the bridge's."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it shows."""
+        ...
+
+    def present(self) -> float | None:
+        """Show the present state; returns the seconds until the picture changes by itself, None for never."""
+        ...
+
+
+class Teller(Protocol):
+    """What the bridge asks of the application."""
+
+    @property
+    def covered(self) -> bool:
+        """A dialog stands over the panes: nothing is repainted."""
+        ...
+
+    def say(self, text: str, tone: Tone = Tone.OK) -> None:
+        """Tell the operator."""
+        ...
+
+    def complain(self, error: ExpbError) -> None:
+        """Tell the operator what failed."""
+        ...
+
+    def crashed(self, error: BaseException, doing: str) -> None:
+        """Tell the operator of a fault of ours."""
+        ...
+
+
+class Bridge:
+    """Start it inside the event loop with ``start``; end it with ``aclose``."""
+
+    def __init__(self, house: House, teller: Teller) -> None:
+        self.house = house
+        self.profiles = Profiles()
+        self.profiles_problem: ExpbError | None = None
+        self.acting: str | None = None
+        """The profile that panes act as; None for a token without a profile, or where there is none."""
+        self.held: tuple[HeldPackage, ...] | None = None
+        """Soonest end first; None until the journal has been read."""
+        self.held_problem: ExpbError | None = None
+        self.work: Snapshot | None = None
+        self.link = Link(LinkState.OPENING)
+        self.running: str = ""
+        """The operation that ctrl+c cancels, in words."""
+        self._teller = teller
+        self._views: list[View] = []
+        self._dirty: set[str] = set()
+        self._due: dict[int, float] = {}
+        self._flush_at: asyncio.TimerHandle | None = None
+        self._flushed = 0.0
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stamp: object = None
+        self._version: int | None = None
+        self._feed: OpportunityFeed | None = None
+        self._ask_now = asyncio.Event()
+        self._leases_read = 0.0
+
+    # Views and repaints
+
+    def show_in(self, views: Iterable[View]) -> None:
+        """These views are told of changes from now on."""
+        self._views = list(views)
+
+    def mark(self, *topics: str) -> None:
+        """Something of these topics has changed."""
+        self._dirty.update(topics)
+        self._plan(0.0)
+
+    def uncovered(self) -> None:
+        """The dialog is gone: catch up."""
+        self._plan(0.0)
+
+    def _plan(self, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+        when = max(loop.time() + delay, self._flushed + PACE)
+        if self._flush_at is not None:
+            if self._flush_at.when() <= when:
+                return
+            self._flush_at.cancel()
+        self._flush_at = loop.call_at(when, self._flush)
+
+    def _flush(self) -> None:
+        """Repaint the views whose topics changed or whose picture is due to change by itself."""
+        self._flush_at = None
+        if self._teller.covered:
+            return
+        loop = asyncio.get_running_loop()
+        now = self._flushed = loop.time()
+        dirty, self._dirty = self._dirty, set()
+        for place, view in enumerate(self._views):
+            if view.topics & dirty or self._due.get(place, now + 1) <= now:
+                change = view.present()
+                self._due.pop(place, None)
+                if change is not None:
+                    self._due[place] = now + max(change, PACE)
+        if self._due:
+            self._plan(min(self._due.values()) - now)
+
+    # Life
+
+    def read_profiles(self) -> None:
+        """Read the profile file; blocking and quick. The first frame shows it."""
+        store = self.house.store
+        self._stamp = store.stamp()
+        try:
+            self.profiles = store.read()
+            self.profiles_problem = None
+        except ExpbError as error:
+            self.profiles_problem = error
+        if self.acting is None or self.acting not in self.profiles.by_name:
+            chosen = self.house.chosen
+            self.acting = None if chosen.token else chosen.profile or self.profiles.default
+
+    @property
+    def profile(self) -> Profile | None:
+        """The acting profile."""
+        return self.profiles.by_name.get(self.acting) if self.acting else None
+
+    async def start(self) -> None:
+        """Load the network and the models in a thread, so that keys are answered meanwhile, then go to work."""
+        await asyncio.to_thread(_load)
+        self._spawn("watch", self._watch())
+        self.follow()
+        if not self.house.settings.read_only:
+            self._spawn("renew", self._renew())
+
+    async def aclose(self) -> None:
+        """End every task; what was sent is journaled by the desk."""
+        if self._flush_at is not None:
+            self._flush_at.cancel()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.house.aclose()
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run one task per name; the one before is cancelled."""
+        if (before := self._tasks.pop(name, None)) is not None:
+            before.cancel()
+        self._tasks[name] = asyncio.create_task(self._guarded(name, work), name=name)
+
+    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ExpbError as error:
+            self._teller.complain(error)
+        except Exception as error:  # a fault of ours must be told, not end the cockpit
+            self._teller.crashed(error, name)
+
+    # Files
+
+    async def _watch(self) -> None:
+        """Notice what other processes write: the profile file by its stamp, the journal by its counter."""
+        loop = asyncio.get_running_loop()
+        while True:
+            stamp = self.house.store.stamp()
+            if stamp != self._stamp:
+                before = self.profile
+                self.read_profiles()
+                self.mark("profiles", "link")
+                if _credential(self.profile) != _credential(before):
+                    if self.acting:
+                        await self.house.forget_session(self.acting)
+                    self.follow()
+            try:
+                version = self.house.journal.version()
+                if version != self._version or loop.time() - self._leases_read >= LEASES_AGAIN:
+                    await self._read_leases()
+                    self._version = version
+            except ExpbError as error:
+                self._leases_failed(error)
+            await asyncio.sleep(TICK)
+
+    async def _read_leases(self) -> None:
+        self._leases_read = asyncio.get_running_loop().time()
+        session = None
+        if self.acting is None and self.house.chosen.token is not None:
+            session = await self.house.session()
+        held = tuple(await self.house.desk.held(session=session))
+        if held != self.held or self.held_problem is not None:
+            self.held, self.held_problem = held, None
+            self.mark("leases", "link")
+
+    def _leases_failed(self, error: ExpbError) -> None:
+        if self.held_problem is None or self.held_problem.what != error.what:
+            self._teller.complain(error)
+        self.held_problem = error
+        self.mark("leases")
+
+    async def leases_changed(self) -> None:
+        """Read the journal now: an act of this process has just written it."""
+        try:
+            await self._read_leases()
+        except ExpbError as error:
+            self._leases_failed(error)
+
+    # The service
+
+    def follow(self) -> None:
+        """Follow the work on offer for the acting profile, from the beginning."""
+        self.work = None
+        self._feed = None
+        self.link = Link(LinkState.ASKING)
+        self.mark("work", "link")
+        self._spawn("follow", self._follow())
+
+    async def act_as(self, name: str) -> None:
+        """Another profile is chosen: it becomes the default of the file, as ``profile use`` makes it."""
+        await asyncio.to_thread(self.house.store.use, name)
+        self.acting = name
+        self.read_profiles()
+        self.mark("profiles")
+        self.follow()
+
+    def reload(self) -> None:
+        """Ask the server and read the files now."""
+        self._version = None
+        self._leases_read = 0.0
+        self._stamp = None
+        if self._feed is not None:
+            self._feed.refresh()
+        self._ask_now.set()
+        if self.link.state in (LinkState.SIGNED_OUT, LinkState.NOBODY):
+            self.follow()
+        self._spawn("watch", self._watch())
+
+    async def _follow(self) -> None:
+        if self.profile is None and self.house.chosen.token is None and not _token_named():
+            self._set_link(Link(LinkState.NOBODY))
+            return
+        try:
+            session = await self.house.session(self.acting)
+            agent = await self._is_agent(session)
+        except ExpbError as error:
+            self._set_link(_link_of(error))
+            return
+        if not agent:
+            await self._ask_who(session)
+            return
+        from expb_tui.core.opportunities import OpportunityFeed
+
+        feed = OpportunityFeed(
+            session, watcher=await self.watcher(session), clock=self.house.clock, on_change=self._work_changed
+        )
+        self._feed = feed
+        await feed.run()
+
+    async def _is_agent(self, session: Session) -> bool:
+        if session.explicit:
+            return (await session.principal()).type == "agent"
+        return session.profile.is_agent
+
+    async def watcher(self, session: Session) -> Session | None:
+        """A signed-in user's session of the same service and account: it may follow events and see policies."""
+        for profile in self.profiles.by_name.values():
+            if profile.type == "user" and profile.signed_in and profile.endpoint == session.endpoint:
+                if session.profile.account_id not in (None, profile.account_id):
+                    continue
+                try:
+                    return await self.house.session(profile.name)
+                except ExpbError:
+                    continue
+        return None
+
+    def _work_changed(self, snapshot: Snapshot) -> None:
+        self.work = snapshot
+        state = snapshot.state.value
+        if state == "fresh":
+            self.link = Link(LinkState.ONLINE, snapshot.taken_at, snapshot.taken_ticks)
+        elif snapshot.error is not None:
+            self.link = _link_of(snapshot.error)._replace(at=snapshot.taken_at, ticks=snapshot.taken_ticks)
+        elif state == "stale":
+            self.link = Link(LinkState.LOST, snapshot.taken_at, snapshot.taken_ticks)
+        elif state == "loading":
+            self.link = Link(LinkState.ASKING, snapshot.taken_at, snapshot.taken_ticks)
+        self.mark("work", "link")
+
+    async def _ask_who(self, session: Session) -> None:
+        """A user profile has no work of its own; asking who it is tells whether the service answers."""
+        while True:
+            try:
+                await session.principal()
+                clock = self.house.clock
+                self._set_link(Link(LinkState.ONLINE, clock.now(), clock.ticks()))
+            except ExpbError as error:
+                self._set_link(_link_of(error)._replace(at=self.link.at, ticks=self.link.ticks))
+            self._ask_now.clear()
+            try:
+                async with asyncio.timeout(ASK_AGAIN):
+                    await self._ask_now.wait()
+            except TimeoutError:
+                pass
+
+    def _set_link(self, link: Link) -> None:
+        self.link = link
+        self.mark("link", "work")
+
+    async def session_for(self, held: HeldPackage) -> Session:
+        """The credential that a package was claimed with."""
+        return await self.house.session(held.profile_name or None)
+
+    async def _renew(self) -> None:
+        from expb_tui.core.leases.renewer import Renewer
+
+        await Renewer(self.house.desk, self.session_for, clock=self.house.clock, on_note=self._renewal_note).run()
+
+    def _renewal_note(self, note: RenewalNote) -> None:
+        if note.error is not None:
+            self._teller.complain(note.error)
+
+    # What keys start
+
+    def run(self, label: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Carry out one operation that ctrl+c cancels; False where another one is still running."""
+        if self.running:
+            self._teller.say(f"Still busy: {self.running}. Ctrl+c cancels it.", Tone.WARN)
+            return False
+        self.running = label
+        self.mark("status")
+        self._spawn("operation", self._operation(label, work))
+        return True
+
+    async def _operation(self, label: str, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except asyncio.CancelledError:
+            self._teller.say(f"Cancelled: {label}. What was already sent is finished and journaled.", Tone.WARN)
+            raise
+        finally:
+            self.running = ""
+            self.mark("status")
+
+    def cancel(self) -> bool:
+        """Cancel the running operation; False where there is none."""
+        if not self.running:
+            return False
+        self._tasks["operation"].cancel()
+        return True
+
+
+def _load() -> None:
+    """Import what is needed after the first frame; a second import costs nothing."""
+    from expb_tui.core import opportunities  # noqa: F401
+    from expb_tui.core.api import transport  # noqa: F401
+    from expb_tui.core.leases import desk  # noqa: F401
+
+
+def _token_named() -> bool:
+    import os
+
+    return bool(os.environ.get("EXPBENCH_AGENT_TOKEN") or os.environ.get("EXPBENCH_AGENT_TOKEN_FILE"))
+
+
+def _credential(profile: Profile | None) -> tuple[object, ...]:
+    """What a session depends on; a refreshed token is not among it, the session reads that itself."""
+    if profile is None:
+        return ()
+    return (profile.name, profile.type, profile.endpoint, profile.account_id, profile.agent_id, profile.signed_in)
+
+
+def _link_of(error: ExpbError) -> Link:
+    from expb_tui.core.errors import SignInNeeded
+
+    state = LinkState.SIGNED_OUT if isinstance(error, SignInNeeded) else LinkState.LOST
+    return Link(state, error=error)

@@ -1,0 +1,272 @@
+"""Profiles of the shared file: who the cockpit can act as, and the state of each credential."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import clean
+from expb_tui.present import profiles as rows
+from expb_tui.present.cells import Cell, Tone
+from expb_tui.tui.actions import bindings
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, plural, sentence
+from expb_tui.tui.widgets.lines import Line, words
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.core.profiles.document import Profile
+
+
+class ProfilesPane(TablePane):
+    """Enter acts as the profile under the cursor."""
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("profiles", "list")
+    BINDINGS = bindings("profiles")
+    topics = frozenset({"profiles"})
+
+    def __init__(self) -> None:
+        super().__init__(number="1", title="Profiles", id="profiles")
+
+    def present(self) -> float | None:
+        bridge = self.bridge
+        table = rows.pane(bridge.profiles, self.clock.now(), selected=bridge.acting, glyphs=self.glyphs)
+        problem = bridge.profiles_problem
+        self.state = words(plural(len(table.rows), "profile"), Tone.DIM) if table.rows else ()
+        self.tail = error_lines(problem) if problem else ()
+        self.empty = error_lines(problem) if problem else self._welcome()
+        first = not self.table.rows
+        self.set_table(table)
+        if first and bridge.acting:
+            self.select(bridge.acting)
+        self.update()
+        return table.next_change
+
+    def _welcome(self) -> tuple[Line, ...]:
+        return (
+            sentence("No profile on this host yet."),
+            (),
+            sentence(
+                (self.key("profile.login"), Tone.ACCENT),
+                " signs in: a code appears, you approve it in a browser on any device.",
+            ),
+            sentence((self.key("profile.token"), Tone.ACCENT), " saves an agent token that you already have."),
+        )
+
+    @property
+    def chosen(self) -> Profile | None:
+        """The profile under the cursor."""
+        key = self.current_key
+        return self.bridge.profiles.by_name.get(key) if key else None
+
+    def can(self, action_id: str) -> bool:
+        if not super().can(action_id):
+            return False
+        profile = self.chosen
+        if action_id in ("profile.login", "profile.add", "profile.token") or not action_id.startswith("profile."):
+            return True
+        if profile is None:
+            return False
+        if action_id == "profile.use":
+            return profile.name != self.bridge.acting
+        if action_id == "profile.agent":
+            return profile.type == "user" and profile.signed_in
+        if action_id in ("profile.project", "profile.secret", "profile.logout"):
+            return profile.signed_in
+        return True
+
+    def copyables(self) -> list[Copyable]:
+        profile = self.chosen
+        if profile is None:
+            return []
+        found = [
+            Copyable("name", profile.name),
+            Copyable("endpoint", profile.endpoint),
+            Copyable("command", f"expb-tui --profile={profile.name} auth status"),
+        ]
+        for label, value in (
+            ("account", profile.account_id), ("agent", profile.agent_id), ("project", profile.project_id)
+        ):  # fmt: skip
+            if value:
+                found.append(Copyable(label, value))
+        return found
+
+    # What the keys do
+
+    def act_profile_use(self) -> None:
+        profile = self.chosen
+        if profile is None:
+            return
+
+        async def use() -> None:
+            await self.bridge.act_as(profile.name)
+            self.cockpit.say(f"Acting as {profile.name}; it is the default profile now")
+            if not profile.signed_in:
+                self.cockpit.say(f"{profile.name} is signed out: {self.key('profile.login')} signs in", Tone.WARN)
+
+        self.bridge.run(f"use {profile.name}", use)
+
+    def act_profile_details(self) -> None:
+        from expb_tui.tui.screens.details import DetailsScreen
+
+        profile = self.chosen
+        if profile is not None:
+            default = profile.name == self.bridge.profiles.default
+            table = rows.details(profile, self.clock.now(), default=default, glyphs=self.glyphs)
+            self.cockpit.push_screen(DetailsScreen(f"Profile {clean(profile.name)}", table))
+
+    def act_profile_login(self) -> None:
+        from expb_tui.tui.screens.login import LoginScreen
+
+        profile = self.chosen
+        screen = LoginScreen(
+            self.house, profile=profile.name if profile else None, endpoint=profile.endpoint if profile else None
+        )
+        self.cockpit.push_screen(screen, self._signed_in)
+
+    def act_profile_add(self) -> None:
+        from expb_tui.tui.screens.login import LoginScreen
+
+        self.cockpit.push_screen(LoginScreen(self.house), self._signed_in)
+
+    def act_profile_token(self) -> None:
+        self._agent("token")
+
+    def act_profile_agent(self) -> None:
+        self._agent("register")
+
+    def _agent(self, mode: str) -> None:
+        from expb_tui.tui.screens.agent import AgentScreen
+
+        profile = self.chosen
+        name = profile.name if profile else None
+        if mode == "register":
+            self.cockpit.push_screen(AgentScreen(self.house, profile=name, mode="register"), self._signed_in)
+        else:
+            self.cockpit.push_screen(AgentScreen(self.house, profile=name, mode="token"), self._signed_in)
+
+    def _signed_in(self, name: str | None) -> None:
+        """A dialog has saved a profile: show it, and act as it where nothing else can be acted as."""
+        if name is None:
+            return
+
+        async def settle() -> None:
+            await self.house.forget_session(name)
+            self.bridge.read_profiles()
+            acting = self.bridge.profile
+            if acting is None or not acting.signed_in or acting.name == name:
+                await self.bridge.act_as(name)
+            self.bridge.mark("profiles", "link")
+            self.present()
+            self.select(name)
+            self.cockpit.say(f"Profile {name} is signed in")
+
+        self.bridge.run(f"save {name}", settle)
+
+    def act_profile_project(self) -> None:
+        from expb_tui.tui.screens.project import ProjectScreen
+
+        profile = self.chosen
+        if profile is not None:
+            self.cockpit.push_screen(ProjectScreen(self.house, profile=profile.name), self._project_set)
+
+    def _project_set(self, project_id: str | None) -> None:
+        if project_id is not None:
+            self.bridge.read_profiles()
+            self.bridge.mark("profiles", "link", "work")
+
+    def act_profile_secret(self) -> None:
+        from expb_tui.core.profiles import secrets
+
+        profile = self.chosen
+        if profile is None:
+            return
+
+        async def move() -> None:
+            store = self.house.store
+            if profile.in_keyring:
+                await asyncio.to_thread(secrets.unsecure, store, profile.name)
+                where = "the 0600 file, where expbctl finds it"
+            else:
+                state = await asyncio.to_thread(secrets.secure, store, profile.name)
+                where = f"the keyring ({clean(state.backend)}); expbctl sees the profile as signed out"
+            await self.house.forget_session(profile.name)
+            self.bridge.read_profiles()
+            self.bridge.mark("profiles")
+            self.cockpit.say(f"The credential of {profile.name} is now in {where}")
+
+        self.bridge.run(f"move the credential of {profile.name}", move)
+
+    def act_profile_logout(self) -> None:
+        profile = self.chosen
+        if profile is None:
+            return
+        words_ = (
+            "Its session ends on the server, and the credential is deleted here."
+            if profile.type == "user"
+            else "The credential is deleted here. On the server the token stays valid until somebody revokes it."
+        )
+        self._ask_and_do("Sign out", profile.name, words_, self._sign_out)
+
+    async def _sign_out(self, name: str) -> None:
+        from expb_tui.core.profiles.login import sign_out
+
+        done = await sign_out(self.house.store, name, settings=self.house.settings)
+        if done.problem is not None:
+            self.cockpit.complain(done.problem)
+        self.cockpit.say(f"{name} is signed out")
+
+    def act_profile_remove(self) -> None:
+        profile = self.chosen
+        if profile is not None:
+            text = "The profile and its credential are deleted on this host. Nothing is revoked on the server."
+            self._ask_and_do("Remove", profile.name, text, self._remove)
+
+    async def _remove(self, name: str) -> None:
+        from expb_tui.core.profiles import secrets
+
+        await asyncio.to_thread(secrets.forget, self.house.store, name)
+        self.cockpit.say(f"Profile {name} is removed from this host")
+
+    def _ask_and_do(self, verb: str, name: str, text: str, work: object) -> None:
+        """Name the leases that would be stranded (hazards 6), ask, then do it."""
+        from expb_tui.tui.screens.confirm import ConfirmScreen
+
+        async def ask() -> None:
+            try:
+                stranded = await self.house.desk.stranded_by(name)
+            except ExpbError as error:  # the question must still be possible, and must say what it does not know
+                self.cockpit.complain(error)
+                stranded = []
+            lines = [words(text), *_stranded(stranded)]
+            screen = ConfirmScreen(f"{verb} {clean(name)}?", lines, verb=verb)
+            self.cockpit.push_screen(screen, lambda yes: self._do(verb, name, work) if yes else None)
+
+        self.bridge.run(f"look for leases of {name}", ask)
+
+    def _do(self, verb: str, name: str, work: object) -> None:
+        async def carry_out() -> None:
+            assert callable(work)
+            await work(name)
+            await self.house.forget_session(name)
+            self.bridge.read_profiles()
+            self.bridge.mark("profiles", "leases", "link")
+            if name == self.bridge.acting or self.bridge.acting is None:
+                self.bridge.follow()
+
+        self.bridge.run(f"{verb.lower()} {name}", carry_out)
+
+
+def _stranded(held: Sequence[HeldPackage]) -> list[Line]:
+    if not held:
+        return [(), sentence(("No lease depends on it.", Tone.DIM))]
+    lines: list[Line] = [
+        (),
+        sentence((f"{plural(len(held), 'lease')} could no longer be renewed or submitted:", Tone.WARN)),
+    ]
+    lines += [
+        (Cell(f"  {clean(item.role)}", Tone.TEXT), Cell(f"  {clean(item.project_name)}  {item.uid}", Tone.DIM))
+        for item in held
+    ]
+    return lines

@@ -1,0 +1,207 @@
+"""Work on offer for the acting agent, how old that knowledge is, and why there is none where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import clean
+from expb_tui.present import opportunities as rows
+from expb_tui.present.cells import Table, Tone
+from expb_tui.tui.actions import bindings
+from expb_tui.tui.link import LinkState, reason
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, plural, sentence
+from expb_tui.tui.widgets.lines import Line, words
+
+if TYPE_CHECKING:
+    from expb_tui.core.opportunities import Cause
+    from expb_tui.wire.work import Opportunity
+
+_PAUSE = 0.2
+"""Seconds that the cursor must rest on a row before the service is asked why it has no work."""
+
+
+class WorkPane(TablePane):
+    """One row a project and role. Rows without work are explained below the table, cause by cause."""
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("work", "list")
+    BINDINGS = bindings("work")
+    topics = frozenset({"work", "link"})
+
+    def __init__(self) -> None:
+        super().__init__(number="2", title="Work", id="work")
+        self._all = False
+        self._causes: dict[tuple[str, int], list[Cause] | ExpbError] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._asked: tuple[str, int] | None = None
+
+    def present(self) -> float | None:
+        snapshot = self.bridge.work
+        change: float | None = None
+        self.state = ()
+        items: tuple[Opportunity, ...] = ()
+        if snapshot is not None:
+            fresh = rows.freshness(snapshot, self.clock, self.glyphs)
+            change = fresh.next_change
+            items = snapshot.items if self._all or not snapshot.work else snapshot.work
+            count = sum(item.available for item in items)
+            self.state = self.count(plural(count, "task"), fresh.cell) if snapshot.taken_at else (fresh.cell,)
+        self.empty = self._why_empty()
+        self.set_table(_without_repetition(rows.table(items, glyphs=self.glyphs)))
+        self.explain()
+        self.update()
+        return change
+
+    def _why_empty(self) -> tuple[Line, ...]:
+        bridge = self.bridge
+        link, snapshot = bridge.link, bridge.work
+        profile = bridge.profile
+        if link.state is LinkState.NOBODY:
+            return (
+                sentence("Work is offered to agents, and no profile is chosen."),
+                (),
+                sentence((self.key("pane.profiles"), Tone.ACCENT), " goes to the profiles."),
+            )
+        if link.state in (LinkState.SIGNED_OUT, LinkState.LOST) and (snapshot is None or snapshot.taken_at is None):
+            what, step = reason(link)
+            lines: list[Line] = [words(what or "The service does not answer.", Tone.BAD)]
+            if step:
+                lines += [(), words(step, Tone.INFO)]
+            return tuple(lines)
+        if link.state in (LinkState.OPENING, LinkState.ASKING):
+            return (sentence(("Asking the service what there is to do.", Tone.DIM)),)
+        if profile is not None and profile.type == "user":
+            return (
+                sentence("Work is offered to agents; ", (clean(profile.name), Tone.ACCENT), " is a user profile."),
+                (),
+                sentence(
+                    "Choose an agent in ", (self.key("pane.profiles"), Tone.ACCENT), " with Enter, or register one"
+                ),
+                sentence("there with ", (self.key("profile.agent"), Tone.ACCENT), "."),
+            )
+        return (
+            sentence("No project has authorised this agent for any role."),
+            (),
+            sentence("A member of the project grants roles; this is asked again by itself."),
+        )
+
+    @property
+    def chosen(self) -> Opportunity | None:
+        """The opportunity under the cursor."""
+        key, snapshot = self.current_key, self.bridge.work
+        if key is None or snapshot is None:
+            return None
+        return next((item for item in snapshot.items if rows.key(item) == key), None)
+
+    def can(self, action_id: str) -> bool:
+        return super().can(action_id) and (action_id != "work.explain" or self.chosen is not None)
+
+    def copyables(self) -> list[Copyable]:
+        item = self.chosen
+        if item is None:
+            return []
+        body = f'{{"project_id":"{item.project_id}","role":"{item.role}","max_tasks":1}}'
+        return [
+            Copyable("project id", item.project_id),
+            Copyable("role", item.role),
+            Copyable("claim command", f"printf '%s' '{body}' | expb-tui agent work request --file -"),
+        ]
+
+    # Why a row has no work
+
+    def explain(self, *, now: bool = False) -> None:
+        """Show why the row under the cursor has no work; ask the service where that is not known yet."""
+        item, snapshot = self.chosen, self.bridge.work
+        if item is None or snapshot is None or (item.available and not now):
+            self.tail = ()
+            return
+        key = (rows.key(item), snapshot.serial)
+        known = self._causes.get(key)
+        if known is None:
+            # The answer of an earlier snapshot stays until the new one is there, so that nothing flickers.
+            if not self.tail or self._asked is None or self._asked[0] != key[0]:
+                self.tail = (sentence(("Asking why there is no work", Tone.DIM)),) if now else ()
+            if key != self._asked:
+                self._asked = key
+                self._ask(key, item, 0.0 if now else _PAUSE)
+        elif isinstance(known, ExpbError):
+            self.tail = error_lines(known)
+        else:
+            self.tail = self._cause_lines(item, known)
+
+    def _ask(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
+        """One question at a time: the one before is cancelled when the cursor moves on."""
+        if self._asking is not None:
+            self._asking.cancel()
+        self._asking = asyncio.create_task(self._find_out(key, item, pause))
+
+    async def _find_out(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
+        from expb_tui.core.opportunities import explain
+
+        await asyncio.sleep(pause)
+        try:
+            session = await self.house.session(self.bridge.acting)
+            watcher = await self.bridge.watcher(session)
+            answer: list[Cause] | ExpbError = await explain(session, item.project_id, item.role, watcher=watcher)
+        except ExpbError as error:
+            answer = error
+        if len(self._causes) > 200:
+            self._causes.clear()
+        self._causes[key] = answer
+        self.bridge.mark("work")
+
+    def _cause_lines(self, item: Opportunity, causes: list[Cause]) -> tuple[Line, ...]:
+        glyphs = self.glyphs
+        blocking = [cause for cause in causes if cause.answer.value == "blocking"]
+        hidden = [cause for cause in causes if cause.answer.value not in ("ok", "blocking")]
+        lines: list[Line] = []
+        if item.available:
+            lines.append(
+                sentence(f"{plural(item.available, 'task')} to claim: ", (self.key("work.claim"), Tone.ACCENT), ".")
+            )
+        elif blocking:
+            lines.append(sentence(f"Why there is no work for the {clean(item.role)}:"))
+        elif hidden:
+            lines.append(sentence("No cause can be seen with this credential; open tasks may simply be done."))
+        else:
+            lines.append(sentence(f"Nothing stops the {clean(item.role)}: there is no open task just now."))
+        for cause in blocking:
+            lines.append(sentence((f"  {glyphs.bad} ", Tone.BAD), (clean(cause.title), Tone.TEXT)))
+            for text, tone in ((cause.detail, Tone.DIM), (cause.next_step, Tone.INFO)):
+                if text:
+                    lines.append(sentence((f"    {clean(text)}", tone)))
+        if hidden and not item.available:
+            names = ", ".join(clean(cause.title) for cause in hidden)
+            lines.append(sentence((f"  {glyphs.lost} not visible: {names}", Tone.DIM)))
+        return tuple(lines)
+
+    def on_line_table_highlighted(self) -> None:
+        """The cursor moved: explain that row instead."""
+        self.tail = ()
+        self.explain()
+        self.update()
+
+    # What the keys do
+
+    def act_work_explain(self) -> None:
+        self._asked = None
+        self.explain(now=True)
+        self.update()
+
+    def act_work_all(self) -> None:
+        self._all = not self._all
+        self.cockpit.say("Roles without work are shown too" if self._all else "Only roles with work are shown")
+        self.present()
+
+
+def _without_repetition(table: Table) -> Table:
+    """The project's column goes to the end where every row has the same project: the role says more."""
+    if len({row.cells[0] for row in table.rows}) > 1 or not table.rows:
+        return table
+    order = [*range(1, len(table.columns)), 0]
+    return Table(
+        tuple(table.columns[index] for index in order),
+        tuple(row._replace(cells=tuple(row.cells[index] for index in order)) for row in table.rows),
+        table.footer,
+    )

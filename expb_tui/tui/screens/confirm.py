@@ -1,0 +1,43 @@
+"""The question before something is changed: what, which, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from expb_tui.tui.actions import bindings
+from expb_tui.tui.widgets.dialog import Dialog
+from expb_tui.tui.widgets.line_text import LineText
+from expb_tui.tui.widgets.lines import Line, wrap
+
+_MOST = 18
+_WIDTH = 76
+
+
+class ConfirmScreen(Dialog[bool]):
+    """Dismisses with True only for Enter or y. ``lines`` name the target; texts in them are clean."""
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("dialog", "confirm")
+    BINDINGS = bindings("confirm")
+
+    def __init__(self, title: str, lines: Sequence[Line], *, verb: str) -> None:
+        super().__init__(title, width=_WIDTH)
+        self._lines = tuple(lines)
+        self.verb = verb
+
+    def compose_body(self) -> ComposeResult:
+        text = LineText(framed=False, id="question")
+        text.styles.height = min(_MOST, sum(len(wrap(line, _WIDTH - 8)) for line in self._lines) + 1)
+        text.set_lines(((), *self._lines))
+        yield text
+
+    def act_dialog_accept(self) -> None:
+        self.dismiss(True)
+
+    def act_confirm_yes(self) -> None:
+        self.dismiss(True)
+
+    def act_confirm_no(self) -> None:
+        self.dismiss(False)
