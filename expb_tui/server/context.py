@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from expb_tui.server.config import ServerSettings
+    from expb_tui.server.event_stream import Streams
     from expb_tui.server.identity.passwords import Passwords
     from expb_tui.server.store.database import Database
 
@@ -184,6 +185,7 @@ class Services:
     passwords: Passwords
     issuer: str = ""
     stopping: bool = False
+    event_streams: Streams | None = None
 
 
 @dataclass(slots=True)
