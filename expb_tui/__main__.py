@@ -9,7 +9,16 @@ _ANSWERED_WITH_TEXT = {"-h", "--help", "--version"}
 
 
 def main() -> NoReturn:
-    """The console script. Before the cockpit one line is shown, ahead of every import that takes long."""
+    """The console script."""
+    try:
+        sys.exit(_run())
+    except KeyboardInterrupt:
+        # While modules are imported, before the command tree says it in words.
+        sys.exit(130)
+
+
+def _run() -> int:
+    """Before the cockpit one line is shown, ahead of every import that takes long."""
     from expb_tui.cli.options import scan
 
     found = scan(sys.argv[1:])
@@ -23,7 +32,7 @@ def main() -> NoReturn:
             line = FirstLine.show(found.options.get("profile"))
     from expb_tui.cli.tree import run
 
-    sys.exit(run(sys.argv[1:], line))
+    return run(sys.argv[1:], line)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from expb_tui import __version__
 from expb_tui.core.text import clean
 
 _OPEN = "\x1b[?1049h\x1b[?25l\x1b[2J\x1b[H"
-_CLOSE = "\x1b[?25h\x1b[?1049l"
-_FATAL = (signal.SIGTERM, signal.SIGHUP)
+_CLOSE = "\r\x1b[2K\x1b[?25h\x1b[?1049l"
+"""The line is wiped too: some terminals have no alternate screen."""
+_FATAL = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def words(profile: str | None) -> str:

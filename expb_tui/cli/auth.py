@@ -141,8 +141,9 @@ async def _device_login(house: House, asked: _Asked) -> list[str]:
 
 
 def _say_saved(profile: Profile) -> None:
-    place = "the system keyring" if profile.in_keyring else "the 0600 profile file"
-    diagnostics.note(f"Profile {profile.name} is saved for {profile.endpoint}; its credential is in {place}")
+    diagnostics.note(
+        f"Profile {profile.name} is saved for {profile.endpoint}; its credential is in the {profile.kept_in}"
+    )
 
 
 def _token_of(asked: _Asked) -> SecretStr:
@@ -255,8 +256,7 @@ def status(ctx: click.Context) -> None:
         lambda: _status_table(profile, session.endpoint, principal, wide=output.wide),
     )
     if not session.explicit:
-        place = "the system keyring" if profile.in_keyring else "the 0600 profile file"
-        diagnostics.note(f"The credential is kept in {place}")
+        diagnostics.note(f"The credential is kept in the {profile.kept_in}")
 
 
 def _status_data(profile: Profile, endpoint: str, principal: Principal) -> dict[str, Any]:

@@ -107,7 +107,6 @@ def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyp
 def details(profile: Profile, now: datetime, *, default: bool, glyphs: Glyphs = UNICODE) -> Table:
     """One profile as label and value, without credentials."""
     words = expires(profile, now)
-    in_keyring = profile.secret_place == "keyring"  # noqa: S105 - the name of a place
     pairs = (
         ("profile", cell(profile.name, Tone.ACCENT)),
         ("default", cell("yes" if default else "no")),
@@ -120,7 +119,7 @@ def details(profile: Profile, now: datetime, *, default: bool, glyphs: Glyphs = 
         ("project", cell(profile.project_name or profile.project_id)),
         ("project id", cell(profile.project_id)),
         ("expires", cell(words.text)),
-        ("secret kept in", cell("system keyring" if in_keyring else "0600 file")),
+        ("secret kept in", cell(profile.kept_in)),
     )
     rows = tuple(Row(label, (Cell(label, Tone.DIM), value)) for label, value in pairs)
     return Table((Column("", 14), Column("")), rows)
