@@ -44,6 +44,7 @@ SCOPES = {
     "form": "Forms",
     "login": "Sign in",
     "task": "Task",
+    "receipt": "Receipt",
 }
 """Scope to the heading that help and README show."""
 
@@ -162,6 +163,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "package.release", "Release", "package", ("D",), "Give this package back; open tasks go to others.", True, 30
     ),
+    Action("package.fail", "Failed", "package", ("F",), "Report this task as failed, with a reason.", True, 20),
+    Action("package.receipts", "Receipts", "package", ("b",), "Show what was submitted of this package.", footer=45),
     Action("package.page", "Pager", "package", ("p",), "Read this task in $PAGER."),
     # Dialogs
     Action("dialog.accept", "Confirm", "dialog", ("enter",), "Do what the dialog offers.", footer=10),
@@ -188,6 +191,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("form.add", "Add", "form", ("ctrl+n",), "Add an entry to the list.", footer=30, urgent=True),
     Action("form.remove", "Take out", "form", ("ctrl+o",), "Take out this entry.", footer=35, urgent=True),
     Action("form.leave", "Back", "form", ("escape",), "Leave the field; what you typed is saved.", footer=40),
+    # Receipts
+    Action("receipt.copy", "Copy", "receipt", ("y",), "Send the receipt to this terminal's clipboard.", footer=15),
 )
 
 BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}

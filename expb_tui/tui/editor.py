@@ -28,6 +28,8 @@ _LIMIT = 1 << 20
 
 # What vim (``vi:``, ``vim:``, ``vim700:``, ``ex:`` after a blank or at the start) and Emacs read as settings in a file.
 _MODELINE = re.compile(r"(?i)(?:(?<=\s)|^)(vim?(?:[<=>]?\d+)?|ex)(?=:)|-\*-|Local Variables(?=:)", re.MULTILINE)
+_PADDING = "#\n" * 6
+"""Comments at the end of an edited text; vim reads settings in the first and last five lines."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _SECRET_VARIABLES = ("EXPBENCH_AGENT_TOKEN", "EXPBENCH_AGENT_TOKEN_FILE")
 
@@ -97,6 +99,12 @@ def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
     return {name: value for name, value in environ.items() if name not in dropped} | {"LESSSECURE": "1"}
 
 
+def file_name(title: str, suffix: str) -> str:
+    """A short file name of plain letters that tells what is in it."""
+    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in title)[:60].strip("-")
+    return f"{kept or 'text'}{suffix}"
+
+
 @contextlib.contextmanager
 def private_file(name: str, text: str) -> Iterator[Path]:
     """``text`` in a 0600 file of that name in a fresh 0700 folder of this host's state.
@@ -144,6 +152,7 @@ async def run_in_terminal(app: App[Any], command: list[str]) -> int:
     """
     status: int | None = None
     trouble: OSError | None = None
+    app.in_editor = True  # type: ignore[attr-defined]
     try:
         with app.suspend(), app.batch_update(), _signals_of_a_waiting_shell():
             # Nothing may leave this block as an exception: Textual would not take the terminal back.
@@ -166,6 +175,8 @@ async def run_in_terminal(app: App[Any], command: list[str]) -> int:
             next_step="Use the form instead",
             code="no-terminal",
         ) from None
+    finally:
+        app.in_editor = False  # type: ignore[attr-defined]
     app.refresh(repaint=True, layout=True)
     if cancelled is not None:
         raise cancelled
@@ -187,6 +198,8 @@ async def edit(app: App[Any], text: str, *, name: str, configured: str | None = 
     """
     command = editor_command(configured)
     shown = break_modelines(clean(text, multiline=True), comments_only=True)
+    # Editors look for settings in the last lines too, and there values may stand that came from outside.
+    shown = shown.removesuffix(_PADDING) + _PADDING
     with private_file(name, shown) as path:
         status = await run_in_terminal(app, [*command, str(path)])
         kept = f"What was written is in {path}"
@@ -220,8 +233,11 @@ async def edit(app: App[Any], text: str, *, name: str, configured: str | None = 
             ) from error
 
 
-async def page(app: App[Any], text: str, *, name: str = "text", configured: str | None = None) -> None:
-    """Show ``text`` (cleaned, modelines broken) in the operator's pager. Raises ``ExpbError`` as :func:`edit` does."""
+async def page(app: App[Any], text: str, *, name: str, configured: str | None = None) -> None:
+    """Show ``text`` (cleaned, modelines broken) in the operator's pager, as a file of that name.
+
+    Raises ``ExpbError`` as :func:`edit` does.
+    """
     command = pager_command(configured)
-    with private_file(name, break_modelines(clean(text, multiline=True))) as path:
+    with private_file(file_name(name, ".txt"), break_modelines(clean(text, multiline=True))) as path:
         await run_in_terminal(app, [*command, str(path)])

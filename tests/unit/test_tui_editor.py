@@ -124,7 +124,7 @@ class Small(App[None]):
             words = "failed: " + str(error)
         self.query_one("#words", Static).update(words + (" and went on" if self.ticks > before + 2 else " and stood"))
     async def action_page(self) -> None:
-        self.run_worker(editor.page(self, "long text", name="task.txt"))
+        self.run_worker(editor.page(self, "long text", name="the task"))
 
 Small().run()
 """
@@ -164,7 +164,7 @@ def test_an_edit_hands_the_terminal_over_and_takes_it_back(small: Terminal, tmp_
         tmp_path / "editor",
         """
         stty -a | grep -q ' icanon' && echo "cooked terminal"
-        echo "editing $(cat "$1")"
+        echo "editing $(head -1 "$1")"
         read answer
         echo "second: $answer" >> "$1"
         """,
@@ -176,7 +176,7 @@ def test_an_edit_hands_the_terminal_over_and_takes_it_back(small: Terminal, tmp_
     small.settle(0.4)
     assert "drawn while away" not in small.text.split("cooked terminal")[1]
     small.send("typed here\r")
-    small.wait_for("got 'first: 1\\nsecond: typed here\\n' and went on", "drawn while away")
+    small.wait_for("second: typed here\\n' and went on", "drawn while away")
     modes = small.modes()
     assert modes["alternate screen"] is True
     assert modes["canonical"] is False
@@ -199,7 +199,7 @@ def test_an_editor_that_fails_loses_nothing(small: Terminal, tmp_path: Path) -> 
     small.send("e")
     small.wait_for("failed: ", "ended with status 3", "draft.yaml")
     (left,) = (tmp_path / "state").rglob("draft.yaml")
-    assert left.read_text() == "first: 1\nsecond: kept\n"
+    assert left.read_text() == "first: 1\n" + "#\n" * 6 + "second: kept\n"
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
 
 
@@ -225,7 +225,7 @@ def test_a_stopped_editor_stops_the_cockpit_and_both_come_back(tmp_path: Path, e
         shown.settle(0.4)
         assert "drawn while away" not in shown.text
         shown.send("fg\r")
-        shown.wait_for("got 'first: 1\\nback: yes\\n'")
+        shown.wait_for("back: yes\\n'")
         shown.send("q")
         shown.wait_for("prompt:")
 

@@ -80,7 +80,6 @@ class AgentScreen(Dialog[str | None]):
         return DeviceLogin(self._house.store, settings=self._house.settings, clock=self._house.clock).endpoint
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#agent-name" if self._mode == "register" else "#agent-profile", LineInput).focus()
 
     def can(self, action_id: str) -> bool:

@@ -24,7 +24,6 @@ from expb_tui.present.times import countdown
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.base import FrameScreen
-from expb_tui.tui.screens.host import host
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
@@ -113,7 +112,7 @@ class LoginScreen(FrameScreen[str | None]):
 
     def act_dialog_close(self) -> None:
         if self._step == "waiting":
-            host(self).say("Sign-in cancelled; nothing was saved", Tone.WARN)
+            self.cockpit.say("Sign-in cancelled; nothing was saved", Tone.WARN)
         self.dismiss(self._saved.name if self._saved else None)
 
     # The steps
@@ -125,7 +124,7 @@ class LoginScreen(FrameScreen[str | None]):
         await page.mount_all(children)
         self.set_class(False, "-qr")
         self._arrange(self.size)
-        self.show_keys()
+        self.cockpit.draw_frame()
 
     async def _ask(self, problem: ExpbError | None = None) -> None:
         """Which service, and under which name; what is typed is kept when it was wrong."""
@@ -155,7 +154,7 @@ class LoginScreen(FrameScreen[str | None]):
                     line("Saved with the address; commands use it with --profile.", Tone.DIM),
                 ),
                 name,
-                Words(*(error_lines(problem, host(self).look.glyphs) if problem else ())),
+                Words(*(error_lines(problem, self.cockpit.look.glyphs) if problem else ())),
                 Horizontal(LineButton("Continue", widget_id="login-continue"), classes="login--buttons"),
                 classes="login--left login--form",
             ),
@@ -210,7 +209,7 @@ class LoginScreen(FrameScreen[str | None]):
         return profile in self._house.store.read().by_name
 
     async def _wait_page(self, login: DeviceLogin, code: DeviceCode) -> None:
-        blocks = not host(self).ascii_only
+        blocks = not self.cockpit.ascii_only
         address: list[Line] = [
             line("Open this address in any browser and approve the request:"),
             (Cell(code.complete_uri, Tone.LINK),),
@@ -264,7 +263,7 @@ class LoginScreen(FrameScreen[str | None]):
         if self._house.store.read().default != profile.name:
             buttons.append(LineButton("Use this profile", widget_id="login-use"))
         buttons.append(LineButton("Register an agent identity", widget_id="login-agent"))
-        glyphs = host(self).look.glyphs
+        glyphs = self.cockpit.look.glyphs
         await self._page(
             "done",
             Vertical(
@@ -281,14 +280,14 @@ class LoginScreen(FrameScreen[str | None]):
         try:
             who = await (await self._house.session(profile.name)).principal()
         except ExpbError as error:
-            host(self).complain(error)
+            self.cockpit.complain(error)
             return
         facts.insert(1, ("user", who.user_id or "-"))
         facts[3:4] = [("account", f"{who.account_id or '-'} ({who.account_role or 'member'})")]
         words.set_lines(*facts_lines([(label, cell(value)) for label, value in facts]))
 
     async def _ended(self, what: str, next_step: str = "") -> None:
-        glyphs = host(self).look.glyphs
+        glyphs = self.cockpit.look.glyphs
         lines = [line(f"{glyphs.bad} {clean(what)}", Tone.BAD)]
         if next_step:
             lines.append(line(clean(next_step)))
@@ -321,9 +320,9 @@ class LoginScreen(FrameScreen[str | None]):
         try:
             self._house.store.use(self._saved.name)
         except ExpbError as error:
-            host(self).complain(error)
+            self.cockpit.complain(error)
             return
-        host(self).say(f"{self._saved.name} is the profile in use")
+        self.cockpit.say(f"{self._saved.name} is the profile in use")
         self.dismiss(self._saved.name)
 
     @on(LineButton.Pressed, "#login-agent")
@@ -335,19 +334,19 @@ class LoginScreen(FrameScreen[str | None]):
 
     async def act_login_copy(self) -> None:
         if self._code is not None:
-            host(self).say(f"{await clipboard.copy(self.app, self._code.complete_uri)}: the address")
+            self.cockpit.say(f"{await clipboard.copy(self.app, self._code.complete_uri)}: the address")
 
     async def act_login_code(self) -> None:
         if self._code is not None:
-            host(self).say(f"{await clipboard.copy(self.app, self._code.user_code)}: the code")
+            self.cockpit.say(f"{await clipboard.copy(self.app, self._code.user_code)}: the code")
 
     def act_login_swap(self) -> None:
         self.toggle_class("-qr")
-        self.show_keys()
+        self.cockpit.draw_frame()
 
     async def act_login_open(self) -> None:
         if self._code is not None:
-            host(self).say(await open_browser(self._code.complete_uri))
+            self.cockpit.say(await open_browser(self._code.complete_uri))
 
     # Drawing
 
@@ -364,7 +363,7 @@ class LoginScreen(FrameScreen[str | None]):
         self.set_class(wide, "-wide")
         if wide:
             self.remove_class("-qr")
-        self.show_keys()
+        self.cockpit.draw_frame()
 
     def _tick(self) -> None:
         if self._step != "waiting" or self._code is None:
@@ -372,7 +371,7 @@ class LoginScreen(FrameScreen[str | None]):
         left = self._code.expires_ticks - self._house.clock.ticks()
         state = self._state
         sign, tone = _SIGNS[state.kind if state else "pending"]
-        glyph: str = getattr(host(self).look.glyphs, sign)
+        glyph: str = getattr(self.cockpit.look.glyphs, sign)
         words = clean(state.text) if state else "Waiting for the approval"
         self.query_one("#login-state", Words).set_lines(
             (Cell(f"{glyph} {words}", tone),),

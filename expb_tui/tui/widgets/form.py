@@ -135,8 +135,11 @@ class Question(Vertical):
                 assert isinstance(control, Rows)
                 control.set_values(value or [])
 
-    def say(self, note: str, problem: str) -> None:
-        """Show a computed note, and what is wrong; empty for neither. Only a touched field says what is wrong."""
+    def say(self, note: str, problem: str, extra: Line = ()) -> None:
+        """Show a computed note, and what is wrong; empty for neither. Only a touched field says what is wrong.
+
+        ``extra`` is a computed line that stands in any case, such as the digest of a file.
+        """
         glyphs = look_of(self).glyphs
         lines: list[Line] = []
         if problem and self.touched:
@@ -145,6 +148,8 @@ class Question(Vertical):
             negative = note.startswith("not ")
             sign, tone = (glyphs.warn, Tone.WARN) if negative else (glyphs.ok, Tone.OK)
             lines.append((Cell(f"{sign} {clean(note)}", tone),))
+        if extra:
+            lines.append(extra)
         self._below.set_lines(*lines)
         self.set_class(bool(lines), "-said")
 
@@ -237,10 +242,10 @@ class Rows(Vertical):
         await row.remove()
         self.post_message(Question.Edited())
 
-    def say(self, notes: Sequence[str]) -> None:
-        """Computed words by row, in order."""
+    def say(self, notes: Sequence[Line]) -> None:
+        """Computed lines by row, in order."""
         for index, row in enumerate(self.rows):
-            row.say(notes[index] if index < len(notes) else "")
+            row.say(notes[index] if index < len(notes) else ())
 
 
 class FormRow(Vertical):
@@ -287,9 +292,9 @@ class FormRow(Vertical):
             question.set_value(values.get(question.field.key))
         self._show_visible()
 
-    def say(self, note: str) -> None:
-        """A computed note for the row."""
-        self._note.set_lines((Cell(clean(note), Tone.INFO),)) if note else self._note.set_lines()
+    def say(self, note: Line) -> None:
+        """A computed line for the row."""
+        self._note.set_lines(*([note] if note else []))
         self._note.display = bool(note)
 
 
@@ -376,16 +381,20 @@ class FormView(Vertical):
         notes: Mapping[str, str],
         problems: Mapping[str, str],
         *,
-        row_notes: Mapping[str, Sequence[str]] | None = None,
+        row_notes: Mapping[str, Sequence[Line]] | None = None,
+        lines: Mapping[str, Line] | None = None,
     ) -> None:
-        """Show these fields with notes and problems by key; ``row_notes`` are notes of the rows of a repeated field."""
+        """Show these fields with notes and problems by key.
+
+        ``row_notes`` are computed lines of the rows of a repeated field, ``lines`` of single fields.
+        """
         shown = set(visible)
         groups: set[str] = set()
         for key, question in self.questions.items():
             question.display = key in shown
             if key in shown:
                 groups.add(question.field.group)
-            question.say(notes.get(key, ""), problems.get(key, ""))
+            question.say(notes.get(key, ""), problems.get(key, ""), (lines or {}).get(key, ()))
             if isinstance(question.control, Rows):
                 question.control.say((row_notes or {}).get(key, ()))
         for group, heading in self._headings.items():

@@ -1,0 +1,295 @@
+"""Claiming work by hand: what may be asked for, one confirmation, and every way in which the answer can turn out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import clean, coarse
+from expb_tui.present import leases, opportunities
+from expb_tui.present.cells import Cell, Table, Tone, cell
+from expb_tui.present.times import moment
+from expb_tui.tui.screens.host import host
+from expb_tui.tui.widgets.controls import LineButton, LineInput
+from expb_tui.tui.widgets.dialog import Dialog
+from expb_tui.tui.widgets.line_table import LineTable
+from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.model import ClaimOutcome
+    from expb_tui.launch import House
+    from expb_tui.wire.work import Opportunity
+
+_MOST_ROWS = 9
+
+
+class ClaimScreen(Dialog["ClaimOutcome | None"]):
+    """Dismisses with the outcome of the last claim, or None. ``project_id`` and ``role`` are only chosen beforehand."""
+
+    DEFAULT_CSS = """
+    ClaimScreen Words { margin: 0 0 1 0; }
+    ClaimScreen LineTable { margin: 0 0 1 0; }
+    ClaimScreen LineInput { width: 8; }
+    ClaimScreen .claim--row { height: 1; margin: 0 0 1 0; }
+    ClaimScreen .claim--row Words { width: auto; padding: 0 2 0 0; margin: 0; }
+    ClaimScreen .claim--row #claim-hint { width: 1fr; padding: 0 0 0 2; }
+    """
+
+    def __init__(
+        self,
+        house: House,
+        *,
+        profile: str | None,
+        project_id: str | None = None,
+        role: str | None = None,
+    ) -> None:
+        super().__init__(f"Claim work as {clean(profile)}" if profile else "Claim work", width=96)
+        self._house = house
+        self._profile = profile
+        self._project_id = project_id
+        self._role = role
+        self._items: dict[str, Opportunity] = {}
+        self._outcome: ClaimOutcome | None = None
+        self._step = "form"
+        self._typed = "1"
+
+    def compose_body(self) -> ComposeResult:
+        yield from self._form()
+
+    def _form(self) -> list[Widget]:
+        table = LineTable(Table(opportunities.COLUMNS, ()), framed=False, id="claim-table")
+        table.styles.height = 3
+        return [
+            Words(line("Asking what this profile may request", Tone.INFO), widget_id="claim-words"),
+            table,
+            Horizontal(
+                Words(line("Tasks, at most")),
+                LineInput(self._typed, widget_id="claim-tasks"),
+                Words(line("The role decides how many one package may hold.", Tone.DIM), widget_id="claim-hint"),
+                classes="claim--row",
+            ),
+            Horizontal(LineButton("Claim", widget_id="claim-go"), classes="claim--row"),
+        ]
+
+    def on_mount(self) -> None:
+        self.query_one("#claim-go", LineButton).focus()
+        self.run_worker(self._read(), exclusive=True, group="claim")
+
+    def can(self, action_id: str) -> bool:
+        return action_id != "dialog.accept"
+
+    def act_dialog_close(self) -> None:
+        if self._step == "asking":
+            host(self).say("The request goes on; a package that it brings appears among the leases", Tone.WARN)
+        self.dismiss(self._outcome)
+
+    async def _show(self, step: str, *widgets: Widget) -> None:
+        self._step = step
+        body = self.query_one("#dialog-body")
+        await body.remove_children()
+        await body.mount_all(widgets)
+        self.show_keys()
+
+    # What may be asked for
+
+    async def _read(self) -> None:
+        """Every granted role of every project, with or without work; the service's own listing where it gives one."""
+        from expb_tui.core.api.work import WorkApi
+        from expb_tui.wire.work import Opportunity
+
+        words = self.query_one("#claim-words", Words)
+        glyphs = host(self).look.glyphs
+        settings = self._house.settings
+        problem: ExpbError | None = None
+        items: list[Opportunity] = []
+        try:
+            session = await self._house.session(self._profile)
+            api = WorkApi(lease_header=settings.lease_header, routes=settings.routes)
+            try:
+                items = list((await api.opportunities(session, every=True, follow=True)).items)
+            except ExpbError as error:
+                problem = error
+            who = await session.principal()
+        except ExpbError as error:
+            words.set_lines(*error_lines(error, glyphs))
+            return
+        if who.type != "agent":
+            words.set_lines(
+                line(f"{glyphs.warn} Only an agent identity can claim work.", Tone.WARN),
+                line("Choose an agent's profile, or register an agent identity."),
+            )
+            return
+        names = {item.project_id: item.project_name for item in items}
+        listed = {(item.project_id, item.role) for item in items}
+        for project_id, roles in sorted((who.role_grants or {}).items()):
+            items += [
+                Opportunity(project_id=project_id, project_name=names.get(project_id, ""), role=role)
+                for role in roles
+                if (project_id, role) not in listed
+            ]
+        self._items = {opportunities.key(item): item for item in items}
+        if problem is not None:
+            words.set_lines(*error_lines(problem, glyphs), line("The roles below may be requested all the same."))
+        elif items:
+            words.set_lines(line("A claim may come back empty: work on offer is not reserved.", Tone.DIM))
+        else:
+            words.set_lines(
+                line(f"{glyphs.warn} This agent has no role in any project.", Tone.WARN),
+                line("A project's administrator gives it roles under Authorized agents."),
+            )
+        table = self.query_one("#claim-table", LineTable)
+        table.styles.height = 1 + max(1, min(len(items), _MOST_ROWS))
+        table.set_table(opportunities.table(items, glyphs=glyphs))
+        self._select(table)
+
+    def _select(self, table: LineTable) -> None:
+        """The row that was asked for, else the first with work."""
+        wanted = [
+            key
+            for key, item in self._items.items()
+            if self._project_id in (None, item.project_id) and self._role in (None, item.role)
+        ]
+        if self._project_id is None and self._role is None:
+            wanted = [key for key, item in self._items.items() if item.available] or wanted
+        if wanted:
+            table.select(wanted[0])
+        if self._project_id is None:
+            table.focus()
+
+    # Asking
+
+    @on(LineInput.Submitted)
+    @on(LineButton.Pressed, "#claim-go")
+    def _claim(self) -> None:
+        key = self.query_one("#claim-table", LineTable).current_key
+        self._typed = self.query_one("#claim-tasks", LineInput).value.strip()
+        if key is None:
+            return
+        if not (self._typed.isascii() and self._typed.isdecimal() and 1 <= int(self._typed) <= 10_000):
+            self.query_one("#claim-hint", Words).set_lines(line("A whole number of at least 1", Tone.BAD))
+            self.query_one("#claim-tasks", LineInput).focus()
+            return
+        item = self._items[key]
+        self._project_id, self._role = item.project_id, item.role
+        self.run_worker(self._ask(item, int(self._typed)), exclusive=True, group="claim")
+
+    def on_key(self, event: Any) -> None:
+        """Enter in the table goes on to the confirmation; it does not claim by itself."""
+        if event.key == "enter" and isinstance(self.focused, LineTable) and self._step == "form":
+            event.stop()
+            self.query_one("#claim-go", LineButton).focus()
+
+    async def _ask(self, item: Opportunity, tasks: int) -> None:
+        name = clean(item.project_name or item.project_id)
+        await self._show("asking", Words(line(f"Requesting {clean(item.role)} work in {name}", Tone.INFO)))
+        try:
+            session = await self._house.session(self._profile)
+            outcome = await self._house.desk.request(
+                session, item.project_id, item.role, tasks, project_name=item.project_name
+            )
+        except ExpbError as error:
+            await self._end(Words(*error_lines(error, host(self).look.glyphs)), "Try again")
+            return
+        self._outcome = outcome
+        await host(self).bridge.leases_changed()
+        if outcome.kind == "assigned":
+            await self._assigned(outcome)
+        elif outcome.kind == "token-lost":
+            await self._end(Words(*self._token_lost(outcome)), "Claim again")
+        else:
+            await self._nothing(item, outcome)
+
+    async def _assigned(self, outcome: ClaimOutcome) -> None:
+        held = outcome.held
+        assert held is not None
+        clock = self._house.clock
+        glyphs = host(self).look.glyphs
+        ends = held.times.expires_at if held.times else None
+        latest = held.times.absolute_expires_at if held.times else None
+        opens = LineButton("Open the package", widget_id="claim-open")
+        await self._show(
+            "assigned",
+            Words(line(f"{glyphs.ok} Assigned: {len(held.tasks)} task{'s' if len(held.tasks) != 1 else ''}", Tone.OK)),
+            Words(
+                *facts_lines(
+                    [
+                        ("role", cell(held.role)),
+                        ("project", cell(held.project_name or held.project_id)),
+                        ("left", Cell(leases.left(held, clock).text, leases.urgency(held, clock))),
+                        ("lease ends", cell(moment(ends, clock.now()))),
+                        ("latest end", cell(moment(latest, clock.now()))),
+                        ("package", cell(held.uid, Tone.DIM)),
+                    ]
+                )
+            ),
+            Words(line("Package and lease token are in the journal of this host.", Tone.DIM)),
+            Horizontal(opens, LineButton("Close", widget_id="claim-close"), classes="claim--row"),
+        )
+        opens.focus()
+
+    async def _nothing(self, item: Opportunity, outcome: ClaimOutcome) -> None:
+        """No work is a normal answer; why there is none is worth knowing."""
+        glyphs = host(self).look.glyphs
+        words = [line(f"{glyphs.idle} No work just now. That is a normal answer.", Tone.INFO)]
+        if outcome.why:
+            words.append(line(f"  {clean(outcome.why)}"))
+        if outcome.retry_after:
+            words.append(line(f"  The service asks to wait {coarse(outcome.retry_after)}."))
+        table = LineTable(Table(opportunities.CAUSE_COLUMNS, ()), framed=False, id="claim-causes")
+        table.styles.height = 7
+        await self._end(Words(*words), "Ask again", table)
+        try:
+            from expb_tui.core.opportunities import explain
+
+            session = await self._house.session(self._profile)
+            causes = await explain(session, item.project_id, item.role, watcher=await self._house.watcher(session))
+        except ExpbError as error:
+            await table.remove()
+            await self.query_one("#dialog-body").mount(Words(*error_lines(error, glyphs)), before=".claim--row")
+            return
+        table.set_table(opportunities.causes_table(causes, glyphs=glyphs))
+
+    def _token_lost(self, outcome: ClaimOutcome) -> list[tuple[Cell, ...]]:
+        glyphs = host(self).look.glyphs
+        held = outcome.held
+        until = moment(held.times.expires_at, self._house.clock.now()) if held and held.times else "its end"
+        return [
+            line(f"{glyphs.lost} Work was assigned, but the answer with its lease token was lost.", Tone.BAD),
+            line(f"  The package is listed as token lost until {until}; nobody can work on it meanwhile."),
+            line("  A member of the project can withdraw it sooner."),
+        ]
+
+    async def _end(self, words: Words, again: str, *more: Widget) -> None:
+        button = LineButton(again, widget_id="claim-again")
+        await self._show(
+            "end",
+            words,
+            *more,
+            Horizontal(button, LineButton("Close", widget_id="claim-close"), classes="claim--row"),
+        )
+        button.focus()
+
+    @on(LineButton.Pressed, "#claim-again")
+    async def _again(self) -> None:
+        await self._show("form", *self._form())
+        self.query_one("#claim-go", LineButton).focus()
+        self.run_worker(self._read(), exclusive=True, group="claim")
+
+    @on(LineButton.Pressed, "#claim-close")
+    def _close(self) -> None:
+        self.act_dialog_close()
+
+    @on(LineButton.Pressed, "#claim-open")
+    def _open(self) -> None:
+        from expb_tui.tui.screens.package import PackageScreen
+
+        held = self._outcome.held if self._outcome else None
+        app = self.app
+        self.dismiss(self._outcome)
+        if held is not None:
+            app.push_screen(PackageScreen(self._house, package_uid=held.uid))

@@ -1,0 +1,92 @@
+"""What a person types for one task, kept: debounced while typing, at once on leaving, never in the way of a key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from expb_tui.core.errors import ExpbError
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.desk import Desk
+
+PAUSE = 0.25
+"""Seconds without a further change after which a draft is written."""
+
+
+class DraftKeeper:
+    """Writes the latest values, one write at a time, in the order in which they were typed.
+
+    ``on_change`` is told whether everything is saved, and the error where the journal refused; the values stay here
+    and are tried again with the next change or ``flush``.
+    """
+
+    def __init__(
+        self, desk: Desk, package_uid: str, task_id: str, on_change: Callable[[bool, ExpbError | None], None]
+    ) -> None:
+        self._desk = desk
+        self._package_uid = package_uid
+        self._task_id = task_id
+        self._tell = on_change
+        self._waiting: tuple[dict[str, Any], str | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def saved(self) -> bool:
+        """Nothing waits to be written."""
+        return self._waiting is None and not self._writing.locked()
+
+    def note(self, values: Mapping[str, Any], *, text: str | None = None) -> None:
+        """Remember; written when the typing pauses. ``text`` is YAML that does not parse yet."""
+        self._waiting = (dict(values), text)
+        self._tell(False, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        task = asyncio.ensure_future(self._write())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def flush(self) -> None:
+        """Write what waits now. Raises ``ExpbError`` where the journal cannot take it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        error = await self._save()
+        if error is not None:
+            raise error
+
+    async def _write(self) -> None:
+        await self._save()
+
+    async def _save(self) -> ExpbError | None:
+        async with self._writing:
+            if self._waiting is None:
+                return None
+            values, text = waiting = self._waiting
+            try:
+                await self._desk.save_draft(self._package_uid, self._task_id, values, text=text)
+            except ExpbError as error:
+                self._tell(False, error)
+                return error
+            if self._waiting is waiting:
+                self._waiting = None
+                self._tell(True, None)
+            return None
+
+    async def drop(self) -> None:
+        """Forget the draft: it has been submitted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._waiting = None
+        async with self._writing:
+            with contextlib.suppress(ExpbError):
+                await self._desk.drop_draft(self._package_uid, self._task_id)
