@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import cache
 from typing import Protocol
 
 MAX_SLEEP = 15.0
@@ -39,6 +40,7 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 
 
+@cache
 def boot_id() -> str:
     """Changes with every boot, so that ticks of an earlier one are never compared; empty where unknown."""
     try:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from expb_tui.core.errors import FileProblem
@@ -42,8 +42,9 @@ def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
                     code="locked",
                 )
             time.sleep(_POLL)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
+        with suppress(OSError):  # a full disk must not keep anybody from the lock: the text is for people
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -14,7 +14,9 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer
+from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
 from expb_tui.wire.base import RESEARCH_GROUP
 from expb_tui.wire.problem import UNKNOWN_CODE
 from expb_tui.wire.work import LEASE_HEADER, Opportunity, WorkPackage
@@ -73,7 +75,7 @@ class PackageAnswer:
 
 @dataclass(frozen=True)
 class SubmissionAnswer:
-    """What a confirmed submission made (``record_kind`` and ``record_id`` are empty for ``failed``), and its package."""
+    """What a confirmed submission made (record kind and id are empty for ``failed``), and its package."""
 
     record_kind: str
     record_id: str
@@ -106,7 +108,13 @@ class WorkApi:
         follow: bool = False,
     ) -> OpportunityPage:
         """Work on offer. ``every`` lists what is empty too, with ``blocked_by``; ``follow`` reads all pages."""
-        query = {"project_id": project_id, "role": role, "limit": limit, "cursor": cursor, "fields": fields}
+        query: dict[str, Any] = {
+            "project_id": project_id,
+            "role": role,
+            "limit": limit,
+            "cursor": cursor,
+            "fields": fields,
+        }
         if every:
             query["all"] = "true"
         items: list[Opportunity] = []
@@ -243,11 +251,20 @@ def package_answer(answer: Answer, *, listed: bool = False) -> PackageAnswer:
     return _read_package(answer.body, answer, listed=listed)
 
 
-def saved_answer(value: Any, answer: Answer) -> PackageAnswer:
-    """A saved answer of ``work request``. Raises ``BadAnswer`` where it holds no package."""
-    if not isinstance(value, dict):
-        raise _odd(answer, "a saved answer of work request")
-    return _known(_read_package(value, answer, listed=True), answer)
+def saved_answer(value: Any) -> tuple[str, SecretStr]:
+    """Package id and lease token of a saved answer of ``work request``. Raises ``UsageError`` where one is missing."""
+    body = value if isinstance(value, dict) else {}
+    inner = next((body[key] for key in ("resource", "package") if isinstance(body.get(key), dict)), body)
+    token = _token(body) or _token(inner)
+    uid = _envelope(inner)["metadata"].get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise UsageError("This is no saved answer of work request", cause="it names no package", next_step=_SAVE)
+    if token is None:
+        raise UsageError(f"The saved answer for {clean(uid)} holds no lease token", next_step=_SAVE, code="token-lost")
+    return uid, token
+
+
+_SAVE = "Save the answer with: agent work request -o json"
 
 
 def _read_package(body: dict[str, Any], answer: Answer, *, listed: bool = True) -> PackageAnswer:
@@ -287,7 +304,14 @@ def _token(body: Mapping[str, Any]) -> SecretStr | None:
 def _envelope(raw: dict[str, Any]) -> dict[str, Any]:
     """A flat object from before the envelope, as an envelope (section 7, item 6); an envelope as it is."""
     if isinstance(raw.get("metadata"), dict):
-        return {"apiVersion": RESEARCH_GROUP, "kind": "work-packages", "spec": {"role": ""}, "status": {}, **raw}
+        spec, status = raw.get("spec"), raw.get("status")
+        return {
+            "apiVersion": RESEARCH_GROUP,
+            "kind": "work-packages",
+            **raw,
+            "spec": {"role": "", **spec} if isinstance(spec, dict) else {"role": ""},
+            "status": status if isinstance(status, dict) else {},
+        }
     moved = {
         "uid": raw.get("uid") or raw.get("id"),
         "name": raw.get("name"),

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from expb_tui.core.api.work import WorkApi, saved_answer
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
+from expb_tui.core.leases import claims, guard, recovery, submits, upkeep
+from expb_tui.core.leases.context import Context
+from expb_tui.core.leases.credentials import Credentials, ProfileLook
+from expb_tui.core.leases.journal import Draft, Journal, Overview
 from expb_tui.core.leases.model import (
     ClaimOutcome,
     HeldPackage,
+    LeaseState,
+    NoCredential,
+    NotHeld,
+    PendingRequest,
+    Raw,
     Receipt,
     ReleaseOutcome,
     RenewOutcome,
+    ShowOutcome,
     SubmitOutcome,
 )
+from expb_tui.core.leases.schema import PackageRow, Pin
+from expb_tui.core.leases.states import held_of
+from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
+from expb_tui.wire.work import LEASE_HEADER, canonical_role
 
 if TYPE_CHECKING:
-    from expb_tui.core.leases.journal import Draft, Journal
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
+
+T = TypeVar("T")
+
+SHOW_ENDED = timedelta(days=1)
+"""How long ended packages stay in the list."""
+_CLOSING = 10.0
+"""Seconds that ``aclose`` waits for requests under way."""
 
 
 class Desk:
     """Every act on work packages. One per process; ``aclose`` waits for requests that are under way.
 
     ``session`` is the credential to act with; the desk refuses (``NoCredential``) one that is not the agent, account
-    and endpoint that the package was claimed with. Acts are shielded: a cancelled caller leaves the request running, and
-    its answer is journaled. All errors are ``ExpbError``; an ``ApiProblem`` comes through where nothing better is known.
+    and endpoint that the package was claimed with. Acts are shielded: a cancelled caller leaves the request running,
+    and its answer is journaled. All errors are ``ExpbError``; an ``ApiProblem`` comes through where nothing better is
+    known.
     """
 
     def __init__(
@@ -36,84 +61,260 @@ class Desk:
         store: ProfileStore,
         *,
         clock: Clock = SYSTEM_CLOCK,
-        lease_header: str = "X-Lease-Token",
+        lease_header: str = LEASE_HEADER,
+        routes: Mapping[str, str] | None = None,
         patience: float = 20.0,
     ) -> None:
-        raise NotImplementedError
+        """``patience``: seconds after which an act begins no further try."""
+        self.journal = journal
+        self.store = store
+        self.clock = clock
+        self.api = WorkApi(lease_header=lease_header, routes=routes)
+        self._context = Context(journal, Credentials(store), self.api, clock, patience)
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     async def request(
         self, session: Session, project_id: str, role: str, max_tasks: int = 1, *, project_name: str = ""
     ) -> ClaimOutcome:
-        """Claim work. The package and its token are in the journal before this returns."""
-        raise NotImplementedError
+        """Claim work. The package and its token are in the journal before this returns.
 
-    async def show(self, session: Session, package_id: str) -> HeldPackage:
-        """Read the package from the server and journal what it says; works for packages that this host does not hold too."""
-        raise NotImplementedError
+        Requests whose answer was lost before are settled first; where that brings the very work that is asked for,
+        no more is claimed. Raises ``Unresolved`` where the answer of this one is lost too.
+        """
+        named = session.profile.project_name if session.profile.project_id == project_id else None
+        return await self._shielded(self._request(session, project_id, role, max_tasks, project_name or named or ""))
+
+    async def show(self, session: Session, package_id: str) -> ShowOutcome:
+        """Read the package from the server, and journal what it says if this host holds it."""
+        return await self._shielded(self._show(session, package_id))
 
     async def renew(self, session: Session, package_id: str) -> RenewOutcome:
         """Extend the lease now. Raises ``LeaseLost``, ``TokenLost``, ``NoCredential``, ``NotHeld``."""
-        raise NotImplementedError
+        return await self._shielded(upkeep.renew(self._context, session, package_id))
 
     async def release(self, session: Session, package_id: str) -> ReleaseOutcome:
-        """Give the package back; its open tasks return to the queue."""
-        raise NotImplementedError
+        """Give the package back; its open tasks return to the queue. Raises as ``renew``."""
+        return await self._shielded(upkeep.release(self._context, session, package_id))
 
-    async def withdraw(self, session: Session, package_id: str) -> HeldPackage:
+    async def withdraw(self, session: Session, package_id: str) -> ShowOutcome:
         """Withdraw a stuck package with a project member's *user* session (hazards 16)."""
-        raise NotImplementedError
+        return await self._shielded(self._withdraw(session, package_id))
+
+    async def check(self, package_id: str, body: Mapping[str, Any], *, extra_secrets: Iterable[SecretStr] = ()) -> None:
+        """Raise ``SubmissionBlocked`` where the body is wrong or holds a secret; sends nothing. ``NotHeld``."""
+        held = await self.get(package_id)
+        task = held.task(str(body.get("taskId")))
+        role = canonical_role((task.role if task else "") or held.role)
+        await guard.check(self.journal, self.store, role, body, extra_secrets)
 
     async def submit(
-        self, session: Session, package_id: str, body: dict[str, Any], *, extra_secrets: Iterable[Any] = ()
+        self,
+        session: Session,
+        package_id: str,
+        body: Mapping[str, Any],
+        *,
+        extra_secrets: Iterable[SecretStr] = (),
     ) -> SubmitOutcome:
-        """Send one submission (the wire body: taskId, outcome, output or reason).
+        """Send one submission (the wire body: taskId, outcome, output or reason), after ``check``.
 
-        Raises ``SubmissionBlocked`` before anything is sent where the body is wrong or holds a secret, ``LeaseLost``,
-        ``Unresolved`` and ``ApiProblem`` (422 with ``fields``).
+        Raises ``SubmissionBlocked`` before anything is sent, ``LeaseLost``, ``Unresolved`` and ``ApiProblem`` (422 with
+        ``fields``).
         """
-        raise NotImplementedError
+        await self.check(package_id, body, extra_secrets=extra_secrets)
+        return await self._shielded(submits.submit(self._context, session, package_id, body))
 
     async def adopt(self, session: Session, answer: Any) -> HeldPackage:
-        """Take a saved answer of ``work request`` (the JSON value, token included) into the journal."""
-        raise NotImplementedError
+        """Take a saved answer of ``work request`` (the JSON value, token included) into the journal.
+
+        The package is read first, so that a foreign or ended one is not adopted. A token that is journaled stays.
+        """
+        return await self._shielded(self._adopt(session, answer))
 
     async def resolve(self, session: Session) -> list[HeldPackage]:
         """Settle requests of dead processes made with this credential (hazards 4); returns the packages touched."""
-        raise NotImplementedError
+        settled = await self._shielded(recovery.resolve(self._context, session))
+        out = [await self._context.held(item) if isinstance(item, PackageRow) else item.held for item in settled]
+        return [held for held in out if held is not None]
 
     async def held(self, *, session: Session | None = None, everything: bool = False) -> list[HeldPackage]:
         """Packages on this host, soonest end first; no network. Ended ones for a day, or all with ``everything``.
 
-        ``session`` is one without a profile (a token from the environment), so that its packages are not shown as *no credential*.
+        ``session`` is one with a token of the environment: its packages are then not shown as *no credential*.
         """
-        raise NotImplementedError
+        overview = await self.journal.overview()
+        found = self._as_held(overview, session)
+        if not everything:
+            since = self.clock.now() - SHOW_ENDED
+            found = [one for one in found if _current(one.state) or one.last_answer_at >= since]
+        return sorted(found, key=lambda one: (not _current(one.state), one.remaining(self.clock), one.row_id))
 
     async def get(self, package_id: str, *, session: Session | None = None) -> HeldPackage:
         """One held package; no network. Raises ``NotHeld``."""
-        raise NotImplementedError
+        for one in self._as_held(await self.journal.overview(), session):
+            if one.uid == package_id:
+                return one
+        raise NotHeld(
+            f"The package {clean(package_id)} is not held on this host",
+            cause="the journal does not know it",
+            next_step="List packages with agent work list, or adopt the saved answer of its claim",
+        )
+
+    async def pending(self) -> list[PendingRequest]:
+        """Requests whose answers are not known yet, oldest first; no network."""
+        return [
+            PendingRequest(
+                intent.kind,
+                intent.project_name or intent.project_id,
+                intent.role,
+                intent.package_uid,
+                intent.task_id,
+                intent.created_wall,
+                intent.owner.alive() and not intent.given_up,
+            )
+            for intent in await self.journal.open_intents()
+        ]
 
     async def stranded_by(self, profile_name: str) -> list[HeldPackage]:
         """Leases that nobody could renew or submit any more if this profile were signed out, removed or re-pointed."""
-        raise NotImplementedError
+        held = await self.held()
+        path = str(self.store.path)
+        return [one for one in held if one.profile_name == profile_name and one.profile_file == path and one.usable]
 
     async def save_draft(
         self, package_id: str, task_id: str, values: dict[str, Any], *, text: str | None = None
     ) -> None:
         """Keep what a person typed; durable when this returns. ``text``: YAML that does not parse yet."""
-        raise NotImplementedError
+        await self.journal.save_draft(package_id, task_id, values, text)
 
     async def draft(self, package_id: str, task_id: str) -> Draft | None:
         """What was typed for this task."""
-        raise NotImplementedError
+        return await self.journal.draft(package_id, task_id)
 
     async def drop_draft(self, package_id: str, task_id: str) -> None:
         """Forget the draft."""
-        raise NotImplementedError
+        await self.journal.drop_draft(package_id, task_id)
 
     async def receipts(self, package_id: str | None = None) -> list[Receipt]:
         """Receipts, newest first."""
-        raise NotImplementedError
+        found = await self.journal.receipts()
+        return [receipt for receipt in found if package_id in (None, receipt.package_id)]
 
     async def aclose(self) -> None:
-        """Wait (at most a few seconds) for requests under way, so that their answers are journaled."""
-        raise NotImplementedError
+        """Wait a few seconds for requests under way, so that their answers are journaled."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=_CLOSING)
+
+    async def keep(
+        self, session: Session, held: HeldPackage, *, unsaved: PackageRow | None = None
+    ) -> RenewOutcome | None:
+        """Renew a due lease once, unless another process does or did it (None). For the renewer.
+
+        Raises ``NotJournaled`` where the renewal was confirmed and cannot be saved; give its row as ``unsaved`` next time.
+        """
+        return await self._shielded(upkeep.keep(self._context, session, held.uid, held.endpoint, unsaved))
+
+    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Quitting or cancelling must not tear down a request in flight: it goes on, and its answer is journaled."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited has it, and a cancelled waiter does not want it
+
+    async def _request(
+        self, session: Session, project_id: str, role: str, max_tasks: int, project_name: str
+    ) -> ClaimOutcome:
+        for item in await recovery.resolve(self._context, session):
+            if not isinstance(item, ClaimOutcome) or item.kind != "assigned" or item.held is None:
+                continue
+            same_role = canonical_role(item.held.role) == canonical_role(role)
+            if same_role and item.held.project_id == project_id:
+                return item
+        return await claims.claim(self._context, session, project_id, role, max_tasks, project_name)
+
+    async def _show(self, session: Session, package_id: str) -> ShowOutcome:
+        row = await self.journal.package(package_id, session.endpoint) or await self.journal.package(package_id)
+        if row is not None and (session.profile.type == "agent" or session.endpoint != row.pin.endpoint):
+            await self._context.credentials.authorize(session, row.pin)
+        answer = await self.api.read(session, package_id)
+        if row is not None:
+            row = await self.journal.merge(self._context.row_of(answer, row.pin))
+            return ShowOutcome(await self._context.held(row), Raw(answer.raw))
+        assert answer.package is not None
+        pin = Pin(
+            session.endpoint,
+            answer.package.metadata.account or "",
+            answer.package.spec.agent_id or "",
+            "",
+            "",
+            "",
+        )
+        seen = held_of(self._context.row_of(answer, pin), clock=self.clock)
+        if seen.state is LeaseState.TOKEN_LOST:
+            seen = replace(seen, reason="This host does not hold its lease", next_step="")
+        return ShowOutcome(seen, Raw(answer.raw))
+
+    async def _withdraw(self, session: Session, package_id: str) -> ShowOutcome:
+        seen = await self._show(session, package_id)
+        row = await self.journal.package(package_id, session.endpoint)
+        answer = await self.api.withdraw(session, package_id, version=seen.held.version)
+        if row is None:
+            held = replace(seen.held, state=LeaseState.REVOKED, version=answer.version)
+            return ShowOutcome(held, Raw(answer.raw))
+        row = await self.journal.merge(self._context.row_of(answer, row.pin))
+        return ShowOutcome(await self._context.held(row), Raw(answer.raw))
+
+    async def _adopt(self, session: Session, answer: Any) -> HeldPackage:
+        uid, token = saved_answer(answer)
+        pin = await self._context.credentials.pin(session)
+        await self._context.credentials.authorize(session, pin)
+        known = await self.journal.package(uid, session.endpoint)
+        if known is not None:
+            await self._context.credentials.authorize(session, known.pin)
+        seen = await self.api.read(session, uid)
+        package = seen.package
+        assert package is not None
+        if package.spec.agent_id not in (None, pin.agent_id):
+            raise NoCredential(
+                f"The package {clean(uid)} was not adopted",
+                cause="it belongs to another agent",
+                next_step="Choose that agent's profile with --profile",
+            )
+        if known is None or known.token is None or known.lost_code:
+            seen = replace(seen, token=token)
+        row = self._context.row_of(seen, pin, project_name=session.profile.project_name or "")
+        if session.profile.project_id != row.project_id:
+            row = replace(row, project_name="")
+        row = await self.journal.merge(row)
+        if known is not None:
+            row = await self.journal.repin(row.id, pin)
+        return await self._context.held(row)
+
+    def _as_held(self, overview: Overview, session: Session | None) -> list[HeldPackage]:
+        look = ProfileLook(self.store)
+        out = []
+        for row in overview.packages:
+            acting = session is not None and session.explicit and session.endpoint == row.pin.endpoint
+            problem = "" if acting and not row.pin.profile_name else look.problem(row.pin)
+            out.append(
+                held_of(
+                    row,
+                    clock=self.clock,
+                    credential_problem=problem,
+                    receipts={
+                        receipt.task_id: receipt for receipt in overview.receipts if receipt.package_id == row.uid
+                    },
+                    drafted=frozenset(task for package, task in overview.drafted if package == row.uid),
+                    sending=any(intent.package_uid == row.uid for intent in overview.intents),
+                )
+            )
+        return out
+
+
+def _current(state: LeaseState) -> bool:
+    """It still needs a person's or a renewer's attention."""
+    return not state.ended and state not in (LeaseState.EXPIRED, LeaseState.LOST)

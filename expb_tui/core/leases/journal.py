@@ -1,11 +1,38 @@
-"""The journal: packages, tokens, intents, drafts and receipts of this host in one SQLite file (0600, WAL, synchronous=FULL)."""
+"""The journal: packages, tokens, intents, drafts and receipts of this host in one SQLite file.
+
+Each method is one transaction, and none spans an await. Intents are written before the request that they stand for,
+success only after its answer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+import json
+import sqlite3
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from expb_tui.core.leases.door import Door
+from expb_tui.core.leases.model import Receipt
+from expb_tui.core.leases.owner import Owner
+from expb_tui.core.leases.schema import (
+    ENDED_PHASES,
+    MIGRATIONS,
+    Intent,
+    PackageRow,
+    Pin,
+    instant,
+    merged,
+    receipt_columns,
+    receipt_of,
+)
+from expb_tui.core.paths import state_dir
+from expb_tui.core.secret import SecretStr
+
+_KEEP_INTENTS = timedelta(days=7)
+_KEEP_PACKAGES = timedelta(days=30)
+_ENDED = "phase IN ('" + "', '".join(sorted(ENDED_PHASES)) + "')"
 
 
 @dataclass(frozen=True)
@@ -19,19 +46,282 @@ class Draft:
     updated_at: datetime
 
 
-class Journal:
-    """Opens on first use; every method that waits is async and runs SQLite in one thread.
+@dataclass(frozen=True)
+class Overview:
+    """Everything that a list of held packages is made of, of one moment."""
 
-    Raises ``FileProblem`` with the codes ``network-file-system``, ``newer-journal``, ``file``.
-    """
+    packages: list[PackageRow]
+    intents: list[Intent]
+    receipts: list[Receipt]
+    drafted: frozenset[tuple[str, str]]
+    """Package and task ids that have a draft."""
+
+
+class Journal:
+    """Opens on first use. Raises what ``Door`` raises."""
 
     def __init__(self, path: Path | None = None) -> None:
-        raise NotImplementedError
+        self.path = path or state_dir() / "journal.db"
+        self._door = Door(self.path, MIGRATIONS)
+
+    @property
+    def folder(self) -> Path:
+        """Where the locks of packages stand too."""
+        return self.path.parent
 
     def version(self) -> int:
-        """A number that changes with every commit of any process; cheap (microseconds), never waits."""
-        raise NotImplementedError
+        """A number that changes with every commit of any process; microseconds, never waits for a writer."""
+        return self._door.version()
 
     async def aclose(self) -> None:
         """Close the file; safe to call twice."""
-        raise NotImplementedError
+        await self._door.aclose()
+
+    async def overview(self) -> Overview:
+        """One consistent look at everything."""
+
+        def look(db: sqlite3.Connection) -> Overview:
+            db.execute("BEGIN")
+            try:
+                return Overview(
+                    [PackageRow.of(row) for row in db.execute("SELECT * FROM package ORDER BY id")],
+                    [Intent.of(row) for row in db.execute("SELECT * FROM intent WHERE settled_at IS NULL ORDER BY id")],
+                    [receipt_of(row) for row in db.execute("SELECT * FROM receipt ORDER BY id DESC")],
+                    frozenset(tuple(row) for row in db.execute("SELECT package_uid, task_id FROM draft")),
+                )
+            finally:
+                db.execute("COMMIT")
+
+        return await self._door.read(look)
+
+    # Packages
+
+    async def packages(self) -> list[PackageRow]:
+        """Every package of this host."""
+        return await self._door.read(
+            lambda db: [PackageRow.of(row) for row in db.execute("SELECT * FROM package ORDER BY id").fetchall()]
+        )
+
+    async def package(self, uid: str, endpoint: str | None = None) -> PackageRow | None:
+        """The package of that id; ``endpoint`` tells two services' packages apart."""
+
+        def find(db: sqlite3.Connection) -> PackageRow | None:
+            rows = db.execute("SELECT * FROM package WHERE uid = ? ORDER BY id DESC", (uid,)).fetchall()
+            fit = [row for row in rows if endpoint in (None, row["endpoint"])]
+            return PackageRow.of(fit[0]) if fit else None
+
+        return await self._door.read(find)
+
+    async def merge(self, row: PackageRow) -> PackageRow:
+        """Take in what the server said of a package; the rules are ``schema.merged``'s."""
+        return await self._door.write(lambda db: _merge(db, row), critical=True)
+
+    async def lose(self, row_id: int, code: str, reason: str, *, token: SecretStr | None) -> PackageRow:
+        """Mark a lease as lost, unless a newer token than ``token`` has been journaled meanwhile."""
+
+        def mark(db: sqlite3.Connection) -> PackageRow:
+            (ended,) = db.execute(f"SELECT {_ENDED} FROM package WHERE id = ?", (row_id,)).fetchone()  # noqa: S608 - own words
+            if not ended:
+                db.execute(
+                    "UPDATE package SET lost_code = ?, lost_reason = ? WHERE id = ? AND token IS ?",
+                    (code, reason, row_id, token.get_secret_value() if token else None),
+                )
+            return PackageRow.of(db.execute("SELECT * FROM package WHERE id = ?", (row_id,)).fetchone())
+
+        return await self._door.write(mark)
+
+    # Intents
+
+    async def intend(self, intent: Intent) -> Intent:
+        """Write down a request before it is sent."""
+        return await self._door.write(lambda db: replace(intent, id=_insert(db, "intent", intent.columns())))
+
+    async def reserve(self) -> None:
+        """Make sure that the answer of a claim can be written even if the disk fills up meanwhile."""
+        await self._door.reserve()
+
+    async def rekey(self, intent: Intent, key: str) -> Intent:
+        """The same intent goes on with a fresh key, journaled before it is used."""
+
+        def change(db: sqlite3.Connection) -> Intent:
+            db.execute("UPDATE intent SET key = ? WHERE id = ?", (key, intent.id))
+            return replace(intent, key=key)
+
+        return await self._door.write(change)
+
+    async def settle(self, intent: Intent, outcome: str, package: PackageRow | None = None) -> PackageRow | None:
+        """The answer of a request is known: one transaction for it and the package that it brought."""
+
+        def finish(db: sqlite3.Connection) -> PackageRow | None:
+            row = _merge(db, package) if package is not None else None
+            _settle(db, intent, outcome)
+            return row
+
+        return await self._door.write(finish, critical=True)
+
+    async def settle_submission(
+        self, intent: Intent | None, receipt: Receipt, package: PackageRow
+    ) -> tuple[Receipt, PackageRow]:
+        """A submission is confirmed: receipt, package and intent together; the draft has served its purpose."""
+
+        def finish(db: sqlite3.Connection) -> tuple[Receipt, PackageRow]:
+            row = _merge(db, package)
+            columns = receipt_columns(row.pin.endpoint, receipt)
+            names = ", ".join(columns)
+            db.execute(
+                f"INSERT OR IGNORE INTO receipt ({names}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - own names
+                tuple(columns.values()),
+            )
+            db.execute("DELETE FROM draft WHERE package_uid = ? AND task_id = ?", (receipt.package_id, receipt.task_id))
+            if intent is not None:
+                _settle(db, intent, "done")
+            kept = db.execute(
+                "SELECT * FROM receipt WHERE endpoint = ? AND package_uid = ? AND task_id = ?",
+                (row.pin.endpoint, receipt.package_id, receipt.task_id),
+            ).fetchone()
+            return receipt_of(kept), row
+
+        return await self._door.write(finish, critical=True)
+
+    async def give_up(self, intent: Intent) -> None:
+        """Its process no longer waits for the answer; anybody may resolve it."""
+        await self._door.write(
+            lambda db: db.execute("UPDATE intent SET given_up = 1 WHERE id = ?", (intent.id,)).rowcount
+        )
+
+    async def take_over(self, intent: Intent, owner: Owner) -> bool:
+        """Take an intent from a dead process, or from one that gave up; False where somebody else was quicker."""
+
+        def take(db: sqlite3.Connection) -> bool:
+            new = (owner.host, owner.boot, owner.pid, owner.start)
+            old = (intent.owner.host, intent.owner.boot, intent.owner.pid, intent.owner.start)
+            changed = db.execute(
+                "UPDATE intent SET owner_host = ?, owner_boot = ?, owner_pid = ?, owner_start = ?, given_up = 0"
+                " WHERE id = ? AND settled_at IS NULL AND given_up = ?"
+                " AND owner_host = ? AND owner_boot = ? AND owner_pid = ? AND owner_start = ?",
+                (*new, intent.id, int(intent.given_up), *old),
+            ).rowcount
+            return changed == 1
+
+        return await self._door.write(take)
+
+    async def repin(self, row_id: int, pin: Pin) -> PackageRow:
+        """Tie a package to another profile of the same agent."""
+
+        def change(db: sqlite3.Connection) -> PackageRow:
+            db.execute(
+                "UPDATE package SET credential_id = ?, profile_name = ?, profile_file = ? WHERE id = ?",
+                (pin.credential_id, pin.profile_name, pin.profile_file, row_id),
+            )
+            return PackageRow.of(db.execute("SELECT * FROM package WHERE id = ?", (row_id,)).fetchone())
+
+        return await self._door.write(change)
+
+    async def open_intents(self) -> list[Intent]:
+        """Requests whose answer is not known, oldest first."""
+        return await self._door.read(
+            lambda db: [
+                Intent.of(row)
+                for row in db.execute("SELECT * FROM intent WHERE settled_at IS NULL ORDER BY id").fetchall()
+            ]
+        )
+
+    # Drafts and receipts
+
+    async def save_draft(self, package_id: str, task_id: str, values: dict[str, Any], text: str | None) -> None:
+        """Durable when it returns."""
+        content, now = json.dumps(values), instant(datetime.now(UTC))
+
+        def save(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO draft (package_uid, task_id, content, yaml, updated_at) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (package_uid, task_id) DO UPDATE SET content = excluded.content, yaml = excluded.yaml,"
+                " updated_at = excluded.updated_at",
+                (package_id, task_id, content, text, now),
+            )
+
+        await self._door.write(save)
+
+    async def draft(self, package_id: str, task_id: str) -> Draft | None:
+        """The draft of a task."""
+        found = await self.drafts((package_id, task_id))
+        return found[0] if found else None
+
+    async def drafts(self, only: tuple[str, str] | None = None) -> list[Draft]:
+        """Every draft, or the one of a package and task."""
+
+        def find(db: sqlite3.Connection) -> list[Draft]:
+            where, values = (" WHERE package_uid = ? AND task_id = ?", only) if only else ("", ())
+            rows = db.execute(f"SELECT * FROM draft{where}", values).fetchall()  # noqa: S608 - one of two own texts
+            return [
+                Draft(
+                    row["package_uid"],
+                    row["task_id"],
+                    json.loads(row["content"]),
+                    row["yaml"],
+                    datetime.fromisoformat(row["updated_at"]),
+                )
+                for row in rows
+            ]
+
+        return await self._door.read(find)
+
+    async def drop_draft(self, package_id: str, task_id: str) -> None:
+        """Forget a draft."""
+        await self._door.write(
+            lambda db: (
+                db.execute("DELETE FROM draft WHERE package_uid = ? AND task_id = ?", (package_id, task_id)).rowcount
+            )
+        )
+
+    async def receipts(self) -> list[Receipt]:
+        """Every receipt, newest first."""
+        return await self._door.read(
+            lambda db: [receipt_of(row) for row in db.execute("SELECT * FROM receipt ORDER BY id DESC").fetchall()]
+        )
+
+    async def tokens(self) -> list[SecretStr]:
+        """Every lease token that is still kept, for the search for secrets in submissions."""
+        return await self._door.read(
+            lambda db: [
+                SecretStr(row["token"])
+                for row in db.execute("SELECT token FROM package WHERE token IS NOT NULL").fetchall()
+            ]
+        )
+
+
+def _prune(db: sqlite3.Connection, now: datetime) -> None:
+    """Forget settled requests after a week and ended packages after a month; receipts and drafts stay."""
+    db.execute("DELETE FROM intent WHERE settled_at < ?", (instant(now - _KEEP_INTENTS),))
+    db.execute(
+        "DELETE FROM package WHERE answered_at < ? AND token IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM draft WHERE draft.package_uid = package.uid)",
+        (instant(now - _KEEP_PACKAGES),),
+    )
+
+
+def _merge(db: sqlite3.Connection, row: PackageRow) -> PackageRow:
+    found = db.execute("SELECT * FROM package WHERE endpoint = ? AND uid = ?", (row.pin.endpoint, row.uid)).fetchone()
+    old = PackageRow.of(found) if found else None
+    new = merged(old, row)
+    if old is None:
+        return replace(new, id=_insert(db, "package", new.columns()))
+    if new != old:
+        columns = new.columns()
+        sets = ", ".join(f"{name} = ?" for name in columns)
+        db.execute(f"UPDATE package SET {sets} WHERE id = ?", (*columns.values(), old.id))  # noqa: S608 - own names
+    return new
+
+
+def _insert(db: sqlite3.Connection, table: str, columns: dict[str, Any]) -> int:
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    statement = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - own names
+    return int(db.execute(statement, tuple(columns.values())).lastrowid or 0)
+
+
+def _settle(db: sqlite3.Connection, intent: Intent, outcome: str) -> None:
+    db.execute(
+        "UPDATE intent SET outcome = ?, settled_at = ?, body = NULL WHERE id = ?",
+        (outcome, instant(datetime.now(UTC)), intent.id),
+    )
+    _prune(db, datetime.now(UTC))

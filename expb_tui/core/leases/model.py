@@ -6,11 +6,14 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.clock import Clock, boot_id
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.secret import SecretStr
+
+if TYPE_CHECKING:
+    from expb_tui.core.leases.schema import PackageRow
 
 SAFETY = 1.0
 """Seconds taken off every remaining time: the ``Date`` header counts whole seconds (hazards 1)."""
@@ -27,7 +30,7 @@ class LeaseState(StrEnum):
     OVERDUE = "renewal overdue"
     EXPIRED = "expired"
     LOST = "lost"
-    TOKEN_LOST = "token lost"
+    TOKEN_LOST = "token lost"  # noqa: S105 - a word on the screen
     NO_CREDENTIAL = "no credential"
     COMPLETED = "completed"
     RELEASED = "released"
@@ -214,7 +217,8 @@ class ClaimOutcome:
 
     ``assigned``: package and token are in the journal. ``empty``: no work, a normal answer. ``refused``: the
     service cannot assign now (inactive project, a limit, the assignment interval): treated as no work, with
-    ``why`` and perhaps ``retry_after`` seconds. ``token-lost``: work was assigned but the answer with the token was lost.
+    ``why`` and perhaps ``retry_after`` seconds. ``token-lost``: work was assigned, but the answer with the token was
+    lost.
     """
 
     kind: Literal["assigned", "empty", "refused", "token-lost"]
@@ -223,6 +227,28 @@ class ClaimOutcome:
     code: str = ""
     retry_after: float | None = None
     raw: Raw | None = None
+
+
+@dataclass(frozen=True)
+class ShowOutcome:
+    """A package as the server has it now; ``raw`` is its envelope as it came."""
+
+    held: HeldPackage
+    raw: Raw
+
+
+@dataclass(frozen=True)
+class PendingRequest:
+    """A request whose answer is not known: its sender still waits, has given up, or is dead."""
+
+    kind: Literal["claim", "submit", "release"]
+    project_name: str
+    role: str
+    package_id: str
+    task_id: str
+    sent_at: datetime
+    waiting: bool
+    """A live process still waits for the answer."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +289,7 @@ class LeaseLost(ExpbError):
 
 
 class NoCredential(ExpbError):
-    """The profile that claimed the package no longer speaks for the same agent on the same service; nothing was sent."""
+    """The profile that claimed the package no longer speaks for that agent on that service; nothing was sent."""
 
     code = "no-credential"
 
@@ -280,6 +306,14 @@ class Unresolved(ExpbError):
     code = "unresolved"
 
 
+class NotJournaled(FileProblem):
+    """A renewal was confirmed, but the journal cannot be written; ``row`` is what it should hold."""
+
+    def __init__(self, problem: FileProblem, row: PackageRow) -> None:
+        super().__init__(problem.what, cause=problem.cause, next_step=problem.next_step, code=problem.code)
+        self.row = row
+
+
 class NotHeld(ExpbError):
     """The journal of this host knows no such package or task."""
 
@@ -287,7 +321,7 @@ class NotHeld(ExpbError):
 
 
 class SubmissionBlocked(ExpbError):
-    """The submission was not sent: ``problems`` maps a path of the body, such as ``output.result.summary``, to what is wrong."""
+    """The submission was not sent: ``problems`` says what is wrong, by path of the body (``output.result.summary``)."""
 
     code = "submission-blocked"
 

@@ -1,14 +1,19 @@
-"""Keeps leases alive in the process that runs it: the cockpit, a waiting command, and later the keeper."""
+"""Keeps leases alive in the process that runs it: the cockpit, a waiting command, later the keeper (hazards 1 to 5)."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
-from expb_tui.core.errors import ExpbError
-from expb_tui.core.leases.model import HeldPackage
+from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.model import HeldPackage, NotJournaled
+from expb_tui.core.leases.schema import PackageRow
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
@@ -17,10 +22,20 @@ if TYPE_CHECKING:
 SessionSource = Callable[[HeldPackage], Awaitable["Session"]]
 """Gives the session for a held package, usually ``lambda held: house.session(held.profile_name)``."""
 
+_STEP = 1.0
+"""Seconds between two looks at the clock: after a suspend a due lease is seen within this time."""
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 15.0
+_NEAR_END = 20.0
+"""Seconds before its end from which a lease is tried once a second (hazards 10)."""
+_AT_ONCE = 16
+"""Renewals under way at one time."""
+_SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing
+
 
 @dataclass(frozen=True)
 class RenewalNote:
-    """Something that happened while keeping leases: a renewal, a failed try, a loss."""
+    """Something that happened while keeping leases: a renewal (``error`` None), a failed try, a loss."""
 
     package_id: str
     error: ExpbError | None
@@ -37,8 +52,95 @@ class Renewer:
         clock: Clock = SYSTEM_CLOCK,
         on_note: Callable[[RenewalNote], None] | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._desk = desk
+        self._sessions = sessions
+        self._clock = clock
+        self._on_note = on_note
+        self._not_before: dict[int, float] = {}
+        self._pause: dict[int, float] = {}
+        self._busy: dict[int, asyncio.Task[None]] = {}
+        self._unsaved: dict[int, PackageRow] = {}
+        """Confirmed renewals that the journal could not take: they count all the same, and are offered again."""
 
     async def run(self) -> None:
-        """Keep on until cancelled; a cancelled renewal in flight is still journaled."""
-        raise NotImplementedError
+        """Keep on until cancelled; a renewal in flight is then still journaled."""
+        seen: int | None = None
+        leases: list[HeldPackage] = []
+        looked = -_LONGEST_PAUSE
+        try:
+            while True:
+                now = self._clock.ticks()
+                try:
+                    version = self._desk.journal.version()
+                    # Profiles and ends change without the journal: look again now and then.
+                    if version != seen or now - looked >= _LONGEST_PAUSE or self._due(leases):
+                        await self._save()
+                        leases, seen, looked = await self._desk.held(), version, now
+                    self._start(self._due(leases))
+                except ExpbError as problem:
+                    self._note("", problem)
+                await asyncio.sleep(_STEP)
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+
+    def _due(self, leases: list[HeldPackage]) -> list[HeldPackage]:
+        now = self._clock.ticks()
+        return [
+            held
+            for held in leases
+            if held.row_id not in self._busy
+            and self._latest(held).renew_in(self._clock) == 0
+            and now >= self._not_before.get(held.row_id, now)
+        ]
+
+    def _latest(self, held: HeldPackage) -> HeldPackage:
+        unsaved = self._unsaved.get(held.row_id)
+        return held if unsaved is None else replace(held, times=unsaved.times)
+
+    async def _save(self) -> None:
+        for row_id, row in list(self._unsaved.items()):
+            with suppress(FileProblem):
+                await self._desk.journal.merge(row)
+                del self._unsaved[row_id]
+
+    def _start(self, due: list[HeldPackage]) -> None:
+        soonest = sorted(due, key=lambda held: held.remaining(self._clock))
+        for held in soonest[: max(0, _AT_ONCE - len(self._busy))]:
+            task = asyncio.create_task(self._keep(held))
+            self._busy[held.row_id] = task
+            task.add_done_callback(partial(self._ended, held.row_id))
+
+    def _ended(self, row_id: int, _: asyncio.Task[None]) -> None:
+        self._busy.pop(row_id, None)
+
+    async def _keep(self, held: HeldPackage) -> None:
+        try:
+            session = await self._sessions(held)
+            kept = await self._desk.keep(session, held, unsaved=self._unsaved.get(held.row_id))
+        except NotJournaled as problem:
+            self._unsaved[held.row_id] = problem.row
+            self._note(held.uid, problem)
+        except FileProblem as problem:
+            self._wait(held)
+            if problem.code != "locked":  # locked: another process is renewing it at this moment
+                self._note(held.uid, problem)
+        except ExpbError as problem:
+            self._wait(held)
+            self._note(held.uid, problem)
+        else:
+            self._not_before.pop(held.row_id, None)
+            self._pause.pop(held.row_id, None)
+            if kept is not None:
+                self._note(held.uid, None)
+
+    def _wait(self, held: HeldPackage) -> None:
+        pause = self._pause.get(held.row_id, _FIRST_PAUSE)
+        self._pause[held.row_id] = min(pause * 2, _LONGEST_PAUSE)
+        left = self._latest(held).remaining(self._clock)
+        gap = 1.0 if left <= _NEAR_END else min(pause * _SPREAD.uniform(0.8, 1.2), left - _NEAR_END + 1.0)
+        self._not_before[held.row_id] = self._clock.ticks() + gap
+
+    def _note(self, package_id: str, error: ExpbError | None) -> None:
+        if self._on_note is not None:
+            self._on_note(RenewalNote(package_id, error))

@@ -1,0 +1,196 @@
+"""Claiming work: intent, request, answer, and what is done where the answer is lost."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from expb_tui.core.api.failures import ApiProblem
+from expb_tui.core.api.work import PackageAnswer
+from expb_tui.core.clock import boot_id
+from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.context import Context
+from expb_tui.core.leases.model import ClaimOutcome, Raw, Unresolved
+from expb_tui.core.leases.schema import Intent, PackageRow
+from expb_tui.core.leases.sending import Attempt, StillUnknown
+from expb_tui.core.text import clean
+from expb_tui.wire.base import instant_text
+from expb_tui.wire.work import canonical_role
+
+if TYPE_CHECKING:
+    from expb_tui.core.profiles.session import Session
+
+_NO_WORK = {
+    "project-inactive": "The project is not active",
+    "limit-exceeded": "A limit is reached",
+    "rate-limited": "The service asks to wait before the next request",
+}
+_SKEW = timedelta(seconds=5)
+_LATEST = timedelta(minutes=4)
+"""After this long a claim's request has ended, replays included: a later package is another claim's."""
+_CLOCKS = timedelta(minutes=10)
+"""How far this host's wall clock is trusted when a list is narrowed on the server."""
+
+
+def new_key() -> str:
+    """A fresh idempotency key."""
+    return str(uuid.uuid4())
+
+
+async def claim(
+    context: Context, session: Session, project_id: str, role: str, max_tasks: int, project_name: str
+) -> ClaimOutcome:
+    """One claim with its intent. See ``Desk.request``."""
+    pin = await context.credentials.pin(session)
+    await context.credentials.authorize(session, pin)
+    who = await context.credentials.principal(session)
+    await context.journal.reserve()
+    intent = await context.journal.intend(
+        context.intent(
+            "claim",
+            pin,
+            key=new_key(),
+            route=context.api.path("claim", project=project_id),
+            body=max_tasks,
+            project_id=project_id,
+            project_name=project_name,
+            role=_spelled(role, (who.role_grants or {}).get(project_id, [])),
+        )
+    )
+    return await run_claim(context, session, intent)
+
+
+async def run_claim(context: Context, session: Session, intent: Intent) -> ClaimOutcome:
+    """Send a journaled claim, a fresh one or a replay, until it is known what became of it."""
+    current = intent
+
+    async def send(key: str) -> PackageAnswer:
+        return await context.api.claim(session, intent.project_id, intent.role, intent.body, key=key)
+
+    async def look() -> PackageAnswer | None:
+        return next(iter(await unknown_packages(context, session, current)), None)
+
+    async def fresh_key() -> str:
+        nonlocal current
+        current = await context.journal.rekey(current, new_key())
+        return current.key
+
+    attempt = Attempt(intent.key, send, look, fresh_key, context.patience, context.clock)
+    try:
+        answer = await attempt.run()
+    except StillUnknown as unknown:
+        await context.journal.give_up(current)
+        raise Unresolved(
+            "The claim was sent, and its answer is not known",
+            cause=unknown.failure.what,
+            next_step="Work may have been assigned; it is looked for with the next claim or list",
+        ) from unknown
+    except ApiProblem as problem:
+        # Either a refusal, or a failure after which the packages were read and nothing had happened.
+        await context.journal.settle(current, "refused")
+        if problem.code not in _NO_WORK and problem.status != 429:
+            raise
+        why = _NO_WORK.get(problem.code, _NO_WORK["rate-limited"])
+        limit = problem.fields.get("limit", "")
+        return ClaimOutcome(
+            "refused",
+            why=f"{why}: {limit}" if limit else problem.detail or why,
+            code=problem.code,
+            retry_after=problem.retry_after,
+        )
+    except ExpbError:
+        if attempt.uncertain:
+            await context.journal.give_up(current)
+        else:
+            await context.journal.settle(current, "refused")
+        raise
+    return await _answered(context, session, current, answer)
+
+
+async def _answered(context: Context, session: Session, intent: Intent, answer: PackageAnswer) -> ClaimOutcome:
+    if answer.package is None:
+        await context.journal.settle(intent, "empty")
+        return ClaimOutcome("empty", raw=Raw(answer.raw))
+    row = context.row_of(answer, intent.pin, project_name=intent.project_name, project_id=intent.project_id)
+    row = replace(row, role=row.role or intent.role)
+    try:
+        kept = await context.journal.settle(intent, "done", row)
+    except FileProblem as problem:
+        raise await _given_back(context, session, row, problem) from problem
+    assert kept is not None
+    held = await context.held(kept)
+    if kept.token is None:
+        return ClaimOutcome("token-lost", held, why=held.reason, raw=Raw(answer.raw))
+    return ClaimOutcome("assigned", held, raw=Raw(answer.raw))
+
+
+async def _given_back(context: Context, session: Session, row: PackageRow, problem: FileProblem) -> ExpbError:
+    """A claim that cannot be saved is released at once, while its token is still in memory."""
+    package = clean(row.uid)
+    try:
+        if row.token is None:
+            raise problem
+        await context.api.release(session, row.uid, row.token, version=row.version)
+    except ExpbError as failure:
+        return ExpbError(
+            f"The package {package} was assigned and could neither be saved nor given back",
+            cause=f"{problem.what}; {failure.what}",
+            next_step="It ends by itself when its lease runs out; a project member can withdraw it now",
+            code="claim-not-saved",
+        )
+    return ExpbError(
+        f"The package {package} was assigned and could not be saved; it was given back",
+        cause=problem.cause or problem.what,
+        next_step=problem.next_step,
+        code="claim-not-saved",
+    )
+
+
+async def unknown_packages(context: Context, session: Session, intent: Intent) -> list[PackageAnswer]:
+    """Active packages of this agent that the claim may have brought: right role and time, not in the journal."""
+    asked = intent.created_wall - _CLOCKS
+    listed = await context.api.packages(session, intent.project_id, query={"from": instant_text(asked)})
+    known = {row.uid for row in await context.journal.packages() if row.pin.endpoint == session.endpoint}
+    out = []
+    for answer in listed:
+        package = answer.package
+        if package is None or package.uid in known or package.status.phase != "active":
+            continue
+        if package.spec.agent_id not in (None, intent.pin.agent_id):
+            continue
+        if canonical_role(package.spec.role) != canonical_role(intent.role):
+            continue
+        created = package.metadata.creation_timestamp
+        if created is not None and answer.answer.date is not None:
+            # In the server's time, so that a wrong clock here neither hides nor invents a package.
+            began = answer.answer.date - timedelta(seconds=intent_age(context, intent))
+            if not began - _SKEW <= created <= began + _LATEST:
+                continue
+        out.append(answer)
+    return out
+
+
+def intent_age(context: Context, intent: Intent) -> float:
+    """Seconds since an intent was written, suspended time included; by the wall clock after a reboot."""
+    if intent.created_boot and intent.created_boot == boot_id():
+        return max(0.0, context.clock.ticks() - intent.created_ticks)
+    return max(0.0, (context.clock.now() - intent.created_wall).total_seconds())
+
+
+def _spelled(role: str, granted: list[str]) -> str:
+    """The server's own spelling of a role where it has told one, else what was typed (contract, section 7 point 15)."""
+    known: Mapping[str, str] = {canonical_role(word): word for word in granted}
+    return known.get(canonical_role(role), role)
+
+
+async def lost_packages(context: Context, session: Session, intent: Intent) -> list[PackageRow]:
+    """Journal what ``unknown_packages`` finds, as *token lost*. May raise a ``RequestFailure``."""
+    found = await unknown_packages(context, session, intent)
+    rows = [
+        context.row_of(answer, intent.pin, project_name=intent.project_name, project_id=intent.project_id)
+        for answer in found
+    ]
+    return [await context.journal.merge(row) for row in rows]

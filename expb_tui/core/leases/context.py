@@ -1,0 +1,128 @@
+"""What every act of the desk needs, and how an answer about a package becomes a row of the journal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from expb_tui.core.api.work import PackageAnswer, WorkApi
+from expb_tui.core.clock import Clock, boot_id
+from expb_tui.core.leases.credentials import Credentials, ProfileLook
+from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.model import HeldPackage, LeaseTimes, NotHeld
+from expb_tui.core.leases.owner import this_process
+from expb_tui.core.leases.schema import Intent, PackageRow, Pin
+from expb_tui.core.leases.states import held_of
+from expb_tui.core.text import clean
+
+if TYPE_CHECKING:
+    from expb_tui.core.profiles.session import Session
+
+
+@dataclass(frozen=True)
+class Context:
+    """The journal, who may act, how to ask the server, and the time; ``patience`` is seconds for one act."""
+
+    journal: Journal
+    credentials: Credentials
+    api: WorkApi
+    clock: Clock
+    patience: float
+
+    async def row(self, session: Session, package_id: str) -> PackageRow:
+        """The journaled package, after making sure that ``session`` may act for it. ``NotHeld``, ``NoCredential``."""
+        row = await self.journal.package(package_id, session.endpoint)
+        if row is None:
+            row = await self.journal.package(package_id)
+        if row is None:
+            raise NotHeld(
+                f"The package {clean(package_id)} is not held on this host",
+                cause="the journal does not know it",
+                next_step="List packages with agent work list, or adopt the saved answer of its claim",
+            )
+        await self.credentials.authorize(session, row.pin)
+        if self.credentials.replaces(session, row):
+            row = await self.journal.repin(row.id, await self.credentials.pin(session))
+        return row
+
+    def row_of(self, answer: PackageAnswer, pin: Pin, *, project_name: str = "", project_id: str = "") -> PackageRow:
+        """What the journal shall hold of an answer that has a package."""
+        package = answer.package
+        assert package is not None
+        now = self.clock.now()
+        lease = package.status.lease
+        return PackageRow(
+            pin,
+            package.uid,
+            package.metadata.project or project_id,
+            project_name,
+            package.spec.role,
+            answer.version,
+            package.status.phase,
+            answer.token,
+            answer.document,
+            self._times(answer) if lease else None,
+            lease.renewals if lease else 0,
+            now,
+            now,
+        )
+
+    def _times(self, answer: PackageAnswer) -> LeaseTimes:
+        assert answer.package is not None
+        lease = answer.package.status.lease
+        assert lease is not None
+        sent = answer.answer.sent_ticks
+        sent_wall = self.clock.now() - timedelta(seconds=max(0.0, self.clock.ticks() - sent))
+        date = answer.answer.date or sent_wall
+        length = lease.lease_seconds or max(1.0, (lease.expires_at - date).total_seconds())
+        return LeaseTimes(lease.expires_at, lease.absolute_expires_at, float(length), date, sent_wall, sent, boot_id())
+
+    def intent(
+        self,
+        kind: Literal["claim", "submit", "release"],
+        pin: Pin,
+        *,
+        key: str,
+        route: str,
+        body: Any,
+        project_id: str = "",
+        project_name: str = "",
+        role: str = "",
+        package_uid: str = "",
+        task_id: str = "",
+    ) -> Intent:
+        """A request about to be sent by this process."""
+        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return Intent(
+            kind,
+            key,
+            route,
+            body,
+            digest,
+            pin,
+            this_process(),
+            self.clock.now(),
+            self.clock.ticks(),
+            boot_id(),
+            project_id,
+            project_name,
+            role,
+            package_uid,
+            task_id,
+        )
+
+    async def held(self, row: PackageRow) -> HeldPackage:
+        """A row as a face sees it."""
+        overview = await self.journal.overview()
+        receipts = {receipt.task_id: receipt for receipt in overview.receipts if receipt.package_id == row.uid}
+        return held_of(
+            row,
+            clock=self.clock,
+            credential_problem=ProfileLook(self.credentials.store).problem(row.pin) if row.pin.profile_name else "",
+            receipts=receipts,
+            drafted=frozenset(task for package, task in overview.drafted if package == row.uid),
+            sending=any(intent.package_uid == row.uid for intent in overview.intents),
+        )

@@ -1,0 +1,119 @@
+"""Whether the credential at hand still is the one that a package was claimed with (hazards 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.model import NoCredential
+from expb_tui.core.leases.schema import PackageRow, Pin
+from expb_tui.core.profiles.store import Profile, Profiles, ProfileStore
+from expb_tui.core.text import clean
+
+if TYPE_CHECKING:
+    from expb_tui.core.profiles.session import Session
+    from expb_tui.wire.identity import Principal
+
+NEXT_STEP = "Point the profile back, or sign in again as that agent; the lease runs out at its end otherwise"
+
+
+def mismatch(pin: Pin, profile: Profile | None) -> str:
+    """Why ``profile``, as it is now, cannot act for what ``pin`` names; empty where it can."""
+    name = clean(pin.profile_name)
+    if profile is None:
+        return f"the profile {name} is gone"
+    if profile.endpoint != pin.endpoint:
+        return f"the profile {name} now points to {clean(profile.endpoint)}"
+    if (profile.account_id or "") != pin.account_id:
+        return f"the profile {name} now belongs to another account"
+    if (profile.agent_id or "") != pin.agent_id:
+        return f"the profile {name} is now another agent"
+    if not profile.signed_in:
+        return f"the profile {name} is signed out"
+    return ""
+
+
+class ProfileLook:
+    """The profile files as they are at one moment; each is read once."""
+
+    def __init__(self, store: ProfileStore) -> None:
+        self._store = store
+        self._read: dict[str, Profiles | ExpbError] = {}
+
+    def problem(self, pin: Pin) -> str:
+        """Why nobody on this host can act for ``pin``; empty where its profile can."""
+        if not pin.profile_name:
+            return "it was claimed with a token that no profile holds"
+        found = self._profiles(pin.profile_file)
+        if isinstance(found, ExpbError):
+            return f"its profile file cannot be read: {found.what}"
+        return mismatch(pin, found.by_name.get(pin.profile_name))
+
+    def _profiles(self, path: str) -> Profiles | ExpbError:
+        if path not in self._read:
+            store = self._store if path == str(self._store.path) else ProfileStore(Path(path))
+            try:
+                self._read[path] = store.read()
+            except ExpbError as error:
+                self._read[path] = error
+        return self._read[path]
+
+
+class Credentials:
+    """Who sessions speak for, and whether they may act for a package."""
+
+    def __init__(self, store: ProfileStore) -> None:
+        self.store = store
+        self._principals: WeakKeyDictionary[Session, Principal] = WeakKeyDictionary()
+
+    async def principal(self, session: Session) -> Principal:
+        """Asked once a session: its credential id stays the same through refreshes (contract, 1.6)."""
+        known = self._principals.get(session)
+        if known is None:
+            known = self._principals[session] = await session.principal()
+        return known
+
+    async def pin(self, session: Session) -> Pin:
+        """What a claim of this session is tied to."""
+        who = await self.principal(session)
+        explicit = session.explicit
+        return Pin(
+            session.endpoint,
+            who.account_id or "",
+            who.agent_id or "",
+            who.credential_id or "",
+            "" if explicit else session.profile.name,
+            "" if explicit else str(self.store.path),
+        )
+
+    async def authorize(self, session: Session, pin: Pin) -> None:
+        """Raise ``NoCredential`` unless ``session`` is that agent on that service, by the profile file as it is now."""
+        problem = ""
+        if session.endpoint != pin.endpoint:
+            problem = f"it is on {clean(pin.endpoint)}, and this credential is for {clean(session.endpoint)}"
+        elif session.explicit:
+            who = await self.principal(session)
+            if (who.account_id or "", who.agent_id or "") != (pin.account_id, pin.agent_id):
+                problem = "this token is of another agent"
+        else:
+            acting = Pin(
+                pin.endpoint,
+                pin.account_id,
+                pin.agent_id,
+                pin.credential_id,
+                session.profile.name,
+                str(self.store.path),
+            )
+            problem = ProfileLook(self.store).problem(acting)
+            if not problem and pin.profile_file not in ("", acting.profile_file):
+                problem = f"it was claimed with a profile of {clean(pin.profile_file)}"
+        if problem:
+            raise NoCredential("Nothing was sent for the package", cause=problem, next_step=NEXT_STEP)
+
+    def replaces(self, session: Session, row: PackageRow) -> bool:
+        """This (authorized) session's profile should keep the package, because the one that claimed it cannot."""
+        if session.explicit or session.profile.name == row.pin.profile_name:
+            return False
+        return bool(ProfileLook(self.store).problem(row.pin))

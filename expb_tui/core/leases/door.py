@@ -1,0 +1,229 @@
+"""The door to the journal's file: opening it safely, one thread for SQLite, transactions, and errors in words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.filesystem import refuse_network
+from expb_tui.core.paths import private_dir
+
+T = TypeVar("T")
+
+RESERVE = 8 << 20
+"""Bytes set aside before a claim, and given up where the disk is full when its answer must be written."""
+BUSY = 5.0
+"""Seconds that a transaction waits for another process."""
+
+
+class Door:
+    """One SQLite file: 0600 in a 0700 folder, WAL, ``synchronous=FULL``, ``secure_delete``; opened with the first use.
+
+    Raises ``FileProblem`` with the codes ``network-file-system``, ``newer-journal``, ``broken-journal``, ``disk-full``,
+    ``busy-journal`` or ``file``.
+    """
+
+    def __init__(self, path: Path, migrations: tuple[tuple[str, ...], ...]) -> None:
+        self.path = path
+        self._migrations = migrations
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._connection: sqlite3.Connection | None = None
+        self._watch: sqlite3.Connection | None = None
+        self._watch_lock = threading.Lock()
+        self._seen = 0
+        self._closed = False
+
+    def version(self) -> int:
+        """A number that changes with every commit of any process; microseconds, never waits for a writer."""
+        with self._watch_lock:
+            if self._closed:
+                return self._seen
+            try:
+                if self._watch is None:
+                    self._watch = self._open(timeout=0.0)
+                    self._watch.execute("PRAGMA query_only = ON")
+                (self._seen,) = self._watch.execute("PRAGMA data_version").fetchone()
+            except sqlite3.OperationalError:
+                pass  # busy with recovery: the old number is told once more
+            return self._seen
+
+    async def aclose(self) -> None:
+        """Close the file; safe to call twice."""
+        with self._watch_lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
+
+        def close() -> None:
+            if self._connection is not None:
+                with suppress(sqlite3.Error):  # a reader elsewhere keeps the log; the next opener truncates it
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._connection.close()
+                self._connection = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, close)
+        self._thread.shutdown(wait=False)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask, in the journal's thread."""
+        return await self._call(lambda: work(self._db()))
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], *, critical: bool = False) -> T:
+        """One transaction; a ``critical`` one may spend the reserve."""
+
+        def transaction() -> T:
+            try:
+                return _transact(self._db(), work)
+            except sqlite3.OperationalError as error:
+                if not (critical and _is_full(error)) or not self._spend_reserve():
+                    raise
+            return _transact(self._db(), work)
+
+        return await self._call(transaction)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """Run in the journal's thread; a cancelled caller does not take back what was asked for."""
+
+        def translated() -> T:
+            try:
+                return work()
+            except (sqlite3.Error, OSError) as error:
+                raise _problem(self.path, error) from error
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, translated))
+
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open(timeout=BUSY)
+        return self._connection
+
+    def _open(self, *, timeout: float) -> sqlite3.Connection:
+        private_dir(self.path.parent)
+        refuse_network(self.path.parent)
+        # Created here, so that it is never readable by others; SQLite gives its log and index the same mode.
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
+        db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
+        try:
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA secure_delete = ON")
+            self._migrate(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        known = len(self._migrations)
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found > known:
+            raise FileProblem(
+                f"{self.path} was written by a newer expb-tui",
+                cause=f"its format is {found}, this program knows {known}",
+                next_step="Use the newer program, or set EXPB_TUI_STATE_DIR to another folder",
+                code="newer-journal",
+            )
+        if found == known:
+            return
+
+        def upgrade(db: sqlite3.Connection) -> None:
+            (start,) = db.execute("PRAGMA user_version").fetchone()
+            for statements in self._migrations[start:]:
+                for statement in statements:
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {known}")
+
+        _transact(db, upgrade)
+
+    @property
+    def _reserve_path(self) -> Path:
+        return self.path.with_suffix(".reserve")
+
+    async def reserve(self) -> None:
+        """Set space aside, so that what must be written later can be written even if the disk fills up meanwhile."""
+        await self._call(self._set_aside)
+
+    def _set_aside(self) -> None:
+        descriptor = os.open(self._reserve_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, RESERVE)
+            elif os.fstat(descriptor).st_size < RESERVE:
+                for offset in range(0, RESERVE, 1 << 20):
+                    os.pwrite(descriptor, b"\1" * (1 << 20), offset)
+        finally:
+            os.close(descriptor)
+
+    def _spend_reserve(self) -> bool:
+        """Give the space back to the file system; False where there was none."""
+        try:
+            had = self._reserve_path.stat().st_size
+            os.truncate(self._reserve_path, 0)
+        except OSError:
+            return False
+        return had > 0
+
+
+def _transact(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        result = work(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return result
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    # A write that meets a full disk is SQLITE_FULL; some file systems say so only at the sync or as a short write.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _problem(path: Path, error: sqlite3.Error | OSError) -> ExpbError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or getattr(error, "errno", 0) in _FULL:
+        return FileProblem(
+            f"The journal {path} cannot be written",
+            cause="no space is left on the disk" if code != sqlite3.SQLITE_IOERR else "the disk does not take it",
+            next_step="Free some space, or set EXPB_TUI_STATE_DIR to a folder on another disk",
+            code="disk-full",
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return FileProblem(
+            f"The journal {path} is busy",
+            cause=f"another process has held it for {BUSY:.0f} s",
+            next_step="Continue or end that process and try again",
+            code="busy-journal",
+        )
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return FileProblem(
+            f"The journal {path} is broken",
+            cause=str(error),
+            next_step="Move it away with its -wal and -shm files; packages can be listed on the service meanwhile",
+            code="broken-journal",
+        )
+    return FileProblem(
+        f"The journal {path} cannot be used",
+        cause=getattr(error, "strerror", None) or str(error),
+        next_step="Check the folder's owner and mode, or set EXPB_TUI_STATE_DIR to another folder",
+    )
+
+
+_FULL = frozenset({28, 122})
+"""ENOSPC and EDQUOT."""

@@ -1,0 +1,74 @@
+"""The last look before a submission leaves this host: the contract's models, and secrets (hazards 18)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.model import SubmissionBlocked
+from expb_tui.core.profiles import secrets
+from expb_tui.core.profiles.store import ProfileStore
+from expb_tui.core.secret import SecretStr
+from expb_tui.core.submissions.fields import wire_problems
+from expb_tui.core.submissions.scan import Scanner, environment_secrets
+
+_LARGEST = 1_000_000
+"""Bytes of a body; the service takes 1 MiB (contract, 1.9)."""
+
+
+async def check(
+    journal: Journal, store: ProfileStore, role: str, body: Mapping[str, Any], extra: Iterable[SecretStr] = ()
+) -> None:
+    """Raise ``SubmissionBlocked`` where the body is not what ``role`` submits, or holds a secret."""
+    problems = wire_problems(role, body)
+    if problems:
+        raise SubmissionBlocked(
+            "The submission is not complete",
+            problems,
+            cause="; ".join(f"{path}: {words}" for path, words in problems.items()),
+            next_step="Correct the named fields and send it again",
+            code="submission-invalid",
+        )
+    known = [*await journal.tokens(), *await asyncio.to_thread(_profile_secrets, store), *extra]
+    known += environment_secrets(os.environ)
+    findings = await asyncio.to_thread(Scanner(known).scan, body)
+    if findings:
+        found = {finding.path: f"holds {finding.kind}" for finding in findings}
+        raise SubmissionBlocked(
+            "The submission was not sent",
+            found,
+            cause="; ".join(f"{path} {words}" for path, words in found.items()),
+            next_step="Take it out of the named field; the secret is not shown here",
+            code="secret-found",
+        )
+    if len(_as_sent(body)) > _LARGEST:
+        raise SubmissionBlocked(
+            "The submission is too large",
+            {"output": "is too large"},
+            cause="the service takes 1 MiB",
+            next_step="Send large parts as references",
+            code="submission-too-large",
+        )
+
+
+def _as_sent(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _profile_secrets(store: ProfileStore) -> list[SecretStr]:
+    """Tokens of every profile; what a keyring does not give up now cannot be compared."""
+    found: list[SecretStr] = []
+    for profile in store.read().by_name.values():
+        if not profile.signed_in:
+            continue
+        try:
+            full = secrets.reveal(store, profile) if profile.in_keyring else profile
+        except ExpbError:
+            continue
+        found += [token for token in (full.token, full.refresh_token) if token]
+    return found

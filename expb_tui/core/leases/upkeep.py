@@ -1,0 +1,256 @@
+"""Renewing and releasing a lease, and the judgement whether one is really lost (hazards 3)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from expb_tui.core.api.failures import ApiProblem, RequestFailure, Unreachable
+from expb_tui.core.api.work import PackageAnswer
+from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.claims import new_key
+from expb_tui.core.leases.context import Context
+from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost
+from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow, merged
+from expb_tui.core.leases.sending import package_lock
+from expb_tui.core.leases.states import TOKEN_LOST_STEP, held_of
+from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
+
+if TYPE_CHECKING:
+    from expb_tui.core.profiles.session import Session
+
+LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
+_LOCK_PATIENCE = 15.0
+_TOKEN_TRIES = 4
+_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
+
+Verdict = Literal["retry", "ended", "unclear"]
+
+
+def usable_token(row: PackageRow) -> SecretStr:
+    """The lease token. Raises ``TokenLost``, or ``LeaseLost`` for a lease that is known to be lost."""
+    if row.lost_code:
+        raise lost_error(row)
+    if row.token is None:
+        raise TokenLost(
+            f"The lease token of the package {clean(row.uid)} is not here",
+            cause="the answer that held it never arrived",
+            next_step=TOKEN_LOST_STEP,
+        )
+    return row.token
+
+
+def lost_error(row: PackageRow) -> LeaseLost:
+    """The words for a lost lease."""
+    return LeaseLost(
+        f"The lease of the package {clean(row.uid)} is lost",
+        cause=row.lost_reason or "the service no longer accepts it",
+        next_step="Nothing was submitted; drafts stay. Request new work to go on",
+        code=row.lost_code or "lease-lost",
+    )
+
+
+async def judge(
+    context: Context, session: Session, row: PackageRow, problem: ApiProblem, *, locked: bool = False
+) -> tuple[Verdict, PackageRow]:
+    """What a refusal of the token used in ``row`` means (hazards 3).
+
+    First the journal again, where another process may have put a newer token (``retry``); then the package itself:
+    ``ended`` is normal; otherwise the lease is lost and ``LeaseLost`` is raised. ``unclear``: the refusal has another
+    reason. Where the package cannot be read, nothing is lost and the read's error is raised.
+    """
+    fresh = await context.journal.package(row.uid, row.pin.endpoint) or row
+    if fresh.token != row.token:
+        return "retry", fresh
+    if not locked:
+        # Somebody may be renewing at this moment, with the new token in an answer that is not journaled yet.
+        async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+            fresh = await context.journal.package(row.uid, row.pin.endpoint) or row
+    if fresh.token is not None and fresh.token != row.token:
+        return "retry", fresh
+    answer = await context.api.read(session, row.uid)
+    now = await context.journal.merge(context.row_of(answer, row.pin))
+    if now.phase in ("completed", "released", "submitted"):
+        return "ended", now
+    if now.token is not None and now.token != row.token:
+        return "retry", now
+    if now.phase in ENDED_PHASES:
+        reason = "it was withdrawn by a project member" if now.phase == "revoked" else "it ran out"
+        raise LeaseLost(
+            f"The lease of the package {clean(row.uid)} is lost",
+            cause=reason,
+            next_step="Drafts stay; request new work to go on",
+            code="lease-expired" if now.phase == "expired" else "lease-lost",
+        )
+    over = now.times is not None and now.times.remaining(context.clock) <= 0
+    if problem.code == "lease-conflict" or (problem.code == "lease-expired" and over):
+        reason = "it ran out" if over else "the service no longer accepts its token; somebody else may hold it now"
+        raise lost_error(await context.journal.lose(now.id, problem.code, reason, token=row.token))
+    return "unclear", now
+
+
+async def read(context: Context, session: Session, row: PackageRow) -> tuple[PackageRow, PackageAnswer]:
+    """Read the package and journal it."""
+    answer = await context.api.read(session, row.uid)
+    return await context.journal.merge(context.row_of(answer, row.pin)), answer
+
+
+async def renew_once(context: Context, session: Session, row: PackageRow) -> RenewOutcome:
+    """One try with a fresh key, under the package's lock that the caller holds."""
+    await context.credentials.authorize(session, row.pin)
+    for _ in range(_TOKEN_TRIES):
+        token = usable_token(row)
+        try:
+            answer = await context.api.renew(session, row.uid, token, key=new_key())
+        except ApiProblem as problem:
+            if problem.status != 409:
+                raise
+            if problem.code == "lease-limit":
+                now, seen = await read(context, session, row)
+                return RenewOutcome("capped", await context.held(now), Raw(seen.raw))
+            verdict, row = await judge(context, session, row, problem, locked=True)
+            if verdict == "ended":
+                return RenewOutcome("ended", await context.held(row))
+            if verdict == "unclear":
+                raise
+            continue
+        return await _renewed(context, row, answer)
+    raise lost_error(row)
+
+
+async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> RenewOutcome:
+    told = context.row_of(answer, row.pin)
+    try:
+        kept = await context.journal.merge(told)
+    except FileProblem as problem:
+        raise NotJournaled(problem, merged(row, told)) from problem
+    if kept.phase in ENDED_PHASES:
+        return RenewOutcome("ended", await context.held(kept), Raw(answer.raw))
+    # Some servers answer a renewal at the cap with the same end instead of lease-limit.
+    capped = kept.times is not None and kept.times.capped and row.times is not None
+    same_end = (
+        capped and kept.times is not None and row.times is not None and kept.times.expires_at <= row.times.expires_at
+    )
+    return RenewOutcome("capped" if same_end else "renewed", await context.held(kept), Raw(answer.raw))
+
+
+async def renew(context: Context, session: Session, package_id: str) -> RenewOutcome:
+    """Renew now, with further tries while there is patience. See ``Desk.renew``."""
+    row = await context.row(session, package_id)
+    usable_token(row)
+    until = context.clock.ticks() + context.patience
+    pause = _PAUSE
+    async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+        while True:
+            row = await context.journal.package(row.uid, row.pin.endpoint) or row
+            if row.phase in ENDED_PHASES:
+                return RenewOutcome("ended", await context.held(row))
+            try:
+                return await renew_once(context, session, row)
+            except RequestFailure as failure:
+                wait = _next_try(failure, pause)
+                if wait is None or context.clock.ticks() + wait > until:
+                    raise
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+async def keep(
+    context: Context, session: Session, package_id: str, endpoint: str, unsaved: PackageRow | None
+) -> RenewOutcome | None:
+    """Renew a lease that is due, unless another process does or did it; one try. For the renewer.
+
+    ``unsaved`` is a later answer than the journal holds. Raises ``NotJournaled`` where this one cannot be saved either.
+    """
+    row = await context.journal.package(package_id, endpoint)
+    if row is None:
+        return None
+    async with package_lock(context.journal.folder, row.id, patience=0.0):
+        row = await context.journal.package(package_id, endpoint) or row
+        if unsaved is not None and unsaved.version >= row.version:
+            row = unsaved
+        if held_of(row, clock=context.clock).renew_in(context.clock) != 0:
+            return None
+        return await renew_once(context, session, row)
+
+
+def _next_try(failure: RequestFailure, pause: float) -> float | None:
+    if isinstance(failure, Unreachable):
+        return pause
+    if isinstance(failure, ApiProblem) and (failure.status == 429 or failure.status >= 500):
+        return failure.retry_after if failure.retry_after is not None else pause
+    return None
+
+
+async def release(context: Context, session: Session, package_id: str) -> ReleaseOutcome:
+    """Give a package back. See ``Desk.release``."""
+    row = await context.row(session, package_id)
+    async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+        row, seen = await read(context, session, row)
+        if row.phase in ENDED_PHASES:
+            return ReleaseOutcome("ended", await context.held(row), Raw(seen.raw))
+        token = usable_token(row)
+        intent = await context.journal.intend(
+            context.intent(
+                "release",
+                row.pin,
+                key="",
+                route=context.api.path("package", package=row.uid),
+                body={"operation": "release"},
+                project_id=row.project_id,
+                role=row.role,
+                package_uid=row.uid,
+            )
+        )
+        try:
+            outcome = await _release(context, session, row, token)
+        except RequestFailure as failure:
+            if not failure.outcome_unknown:
+                await context.journal.settle(intent, "refused")
+                raise
+            return await _after_silence(context, session, row, intent, failure)
+        except ExpbError:
+            await context.journal.settle(intent, "refused")
+            raise
+        await context.journal.settle(intent, "done")
+        return outcome
+
+
+async def _after_silence(
+    context: Context, session: Session, row: PackageRow, intent: Intent, failure: RequestFailure
+) -> ReleaseOutcome:
+    """The answer to a release was lost: the package itself tells."""
+    try:
+        row, seen = await read(context, session, row)
+    except RequestFailure:
+        await context.journal.give_up(intent)
+        raise failure from None
+    if row.phase not in ENDED_PHASES:
+        await context.journal.settle(intent, "not-done")
+        raise failure
+    await context.journal.settle(intent, "done")
+    return ReleaseOutcome("released" if row.phase == "released" else "ended", await context.held(row), Raw(seen.raw))
+
+
+async def _release(context: Context, session: Session, row: PackageRow, token: SecretStr) -> ReleaseOutcome:
+    for _ in range(_TOKEN_TRIES):
+        try:
+            answer = await context.api.release(session, row.uid, token, version=row.version)
+        except ApiProblem as problem:
+            if problem.status in (412, 428):
+                row, _seen = await read(context, session, row)
+                verdict: Verdict = "ended" if row.phase in ENDED_PHASES else "retry"
+            elif problem.status == 409:
+                verdict, row = await judge(context, session, row, problem, locked=True)
+            else:
+                raise
+            if verdict == "ended":
+                return ReleaseOutcome("ended", await context.held(row))
+            if verdict == "unclear":
+                raise
+            token = usable_token(row)
+            continue
+        kept = await context.journal.merge(context.row_of(answer, row.pin))
+        return ReleaseOutcome("released", await context.held(kept), Raw(answer.raw))
+    raise lost_error(row)
