@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import NoReturn
 
@@ -9,16 +10,9 @@ _ANSWERED_WITH_TEXT = {"-h", "--help", "--version"}
 
 
 def main() -> NoReturn:
-    """The console script."""
-    try:
-        sys.exit(_run())
-    except KeyboardInterrupt:
-        # While modules are imported, before the command tree says it in words.
-        sys.exit(130)
-
-
-def _run() -> int:
-    """Before the cockpit one line is shown, ahead of every import that takes long."""
+    """The console script. Before the cockpit one line is shown, ahead of every import that takes long."""
+    # An interrupt cannot unwind an import cleanly; until the command tree can say it in words it just ends us.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     from expb_tui.cli.options import scan
 
     found = scan(sys.argv[1:])
@@ -32,7 +26,9 @@ def _run() -> int:
             line = FirstLine.show(found.options.get("profile"))
     from expb_tui.cli.tree import run
 
-    return run(sys.argv[1:], line)
+    if line is None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(run(sys.argv[1:], line))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class FirstLine:
     def __init__(self) -> None:
         self._up = True
         self._handlers = {number: signal.signal(number, self._end) for number in _FATAL}
+        self._handlers[signal.SIGINT] = signal.default_int_handler
 
     @classmethod
     def show(cls, profile: str | None) -> FirstLine:
@@ -81,5 +82,6 @@ class FirstLine:
         sys.stdout.flush()
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
-        self.restore()
-        raise SystemExit(128 + number)
+        # An import under way cannot be unwound cleanly (Python 3.11 turns what is raised into a RuntimeError).
+        os.write(sys.stdout.fileno(), _CLOSE.encode())
+        os._exit(128 + number)

@@ -84,12 +84,12 @@ def _folder(keep: str | None) -> Path:
 
 @contextmanager
 def _signals_unwind() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave through the ``finally`` blocks, so that the server ends too."""
+    """Signals leave through the ``finally`` blocks, so that the server ends and the folder goes."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         yield
     finally:

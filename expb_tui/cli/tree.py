@@ -269,6 +269,9 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return diagnostics.interrupted()
     except Exception as error:
+        # Python 3.11 wraps an interrupt that hits the making of a class.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return diagnostics.interrupted()
         return diagnostics.defect(error)
     return code if isinstance(code, int) else 0
 
