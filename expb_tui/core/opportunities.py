@@ -1,23 +1,40 @@
-"""Work on offer, kept fresh, and why there is none (hazards 15 and 20)."""
+"""Work on offer, kept fresh by events or by polling (hazards 15). Why there is none: ``causes.py``."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from expb_tui.core.clock import SYSTEM_CLOCK, Clock
+from expb_tui.core.api import events
+from expb_tui.core.api.failures import ApiProblem, BadAnswer
+from expb_tui.core.api.work import WorkApi
+from expb_tui.core.causes import Answer, Cause, explain
+from expb_tui.core.clock import MAX_SLEEP, SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError
 
 if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
     from expb_tui.wire.work import Opportunity
 
+__all__ = ["Answer", "Cause", "FeedState", "OpportunityFeed", "Snapshot", "explain"]
+
+_SAFETY_POLL = 60.0
+"""Seconds between polls while events come: they say what changed, not that a lease ran out."""
+_EVENT_GAP = 2.0
+"""Seconds between two reads that events ask for, however many come."""
+_LONGEST_PAUSE = 120.0
+_STREAM_PAUSE, _LONGEST_STREAM_PAUSE = 5.0, 300.0
+_SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing
+
 
 class FeedState(StrEnum):
-    """``stale``: the last try failed or is overdue, older data is shown. ``error``: there is no data at all."""
+    """``stale``: the last try failed, or is overdue, and older data is shown. ``error``: there is no data at all."""
 
     LOADING = "loading"
     FRESH = "fresh"
@@ -52,33 +69,6 @@ class Snapshot:
         return tuple(item for item in self.items if item.available > 0)
 
 
-class Answer(StrEnum):
-    """What is known of one cause."""
-
-    OK = "ok"
-    BLOCKING = "blocking"
-    HIDDEN = "cannot be seen with this credential"
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One of the six causes of hazards 20: ``name`` is the contract's word, ``title`` and ``detail`` are for a person."""
-
-    name: str
-    title: str
-    answer: Answer
-    detail: str = ""
-    next_step: str = ""
-
-
-async def explain(session: Session, project_id: str, role: str, *, watcher: Session | None = None) -> list[Cause]:
-    """All six causes for one project and role, in the order in which a person should look.
-
-    ``watcher`` is a user session of the same endpoint and account, if there is one: it can see roles, policies, holds and limits.
-    """
-    raise NotImplementedError
-
-
 class OpportunityFeed:
     """Keeps a snapshot of an agent's opportunities: by events through ``watcher`` where that works, else by polling."""
 
@@ -92,18 +82,145 @@ class OpportunityFeed:
         interval: float = 15.0,
         clock: Clock = SYSTEM_CLOCK,
         on_change: Callable[[Snapshot], None] | None = None,
+        api: WorkApi | None = None,
     ) -> None:
-        raise NotImplementedError
+        """``interval``: seconds between polls, spread by a fifth. ``watcher``: a *user* session of the same account."""
+        self._session = session
+        self._watcher = watcher
+        self._project_id = project_id
+        self._role = role
+        self._interval = interval
+        self._clock = clock
+        self._on_change = on_change
+        self._api = api or WorkApi()
+        self._snapshot = Snapshot(FeedState.LOADING)
+        self._wake = asyncio.Event()
+        self._with_empty = True
+        self._due = 0.0
 
     @property
     def snapshot(self) -> Snapshot:
         """The latest state; a new object with every change."""
-        raise NotImplementedError
+        return self._snapshot
 
     def refresh(self) -> None:
         """Ask now (key ``r``); does not wait."""
-        raise NotImplementedError
+        self._due = 0.0
+        self._wake.set()
 
     async def run(self) -> None:
         """Keep on until cancelled."""
-        raise NotImplementedError
+        stream = asyncio.create_task(self._follow()) if self._watcher is not None else None
+        try:
+            while True:
+                self._wake.clear()
+                await self._poll()
+                while self._clock.ticks() < self._due:
+                    self._notice_age()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(min(MAX_SLEEP, self._due - self._clock.ticks())):
+                            await self._wake.wait()
+                    self._wake.clear()
+        finally:
+            if stream is not None:
+                stream.cancel()
+                with suppress(asyncio.CancelledError):
+                    await stream
+
+    async def _poll(self) -> None:
+        try:
+            items = await self._ask()
+        except ExpbError as problem:
+            failures = self._snapshot.failures + 1
+            pause = min(self._interval * 2.0 ** (failures - 1), _LONGEST_PAUSE) * _SPREAD.uniform(0.8, 1.2)
+            if isinstance(problem, ApiProblem) and problem.retry_after is not None:
+                pause = max(pause, problem.retry_after)
+            self._due = self._clock.ticks() + pause
+            known = self._snapshot.taken_ticks is not None
+            self._change(
+                state=FeedState.STALE if known else FeedState.ERROR,
+                error=problem,
+                failures=failures,
+                next_try_ticks=self._due,
+            )
+            return
+        self._due = self._clock.ticks() + self._pause(items)
+        self._change(
+            state=FeedState.FRESH,
+            items=items,
+            taken_at=self._clock.now(),
+            taken_ticks=self._clock.ticks(),
+            error=None,
+            failures=0,
+            next_try_ticks=self._due,
+        )
+
+    async def _ask(self) -> tuple[Opportunity, ...]:
+        try:
+            page = await self._api.opportunities(
+                self._session,
+                project_id=self._project_id,
+                role=self._role,
+                every=self._with_empty,
+                follow=True,
+            )
+        except ApiProblem as problem:
+            if problem.status != 400 or not self._with_empty:
+                raise
+            self._with_empty = False  # a service that does not list roles without work
+            return await self._ask()
+        return page.items
+
+    def _pause(self, items: tuple[Opportunity, ...]) -> float:
+        usual = _SAFETY_POLL if self._snapshot.source == "events" else self._interval
+        pause = usual * _SPREAD.uniform(0.8, 1.2)
+        # Work that may be asked for sooner than that is shown as soon as it may.
+        waits = [item.retry_after_seconds for item in items if 0 < item.retry_after_seconds < pause]
+        return min(waits) + 0.5 if waits else pause
+
+    def _notice_age(self) -> None:
+        """After a suspend, or a poll that takes long, old data is not called fresh."""
+        age = self._snapshot.age(self._clock)
+        limit = 2 * max(self._interval, _SAFETY_POLL if self._snapshot.source == "events" else 0.0)
+        if self._snapshot.state is FeedState.FRESH and age is not None and age > limit:
+            self._change(state=FeedState.STALE)
+
+    async def _follow(self) -> None:
+        """Hold the event stream open; a service or credential without events leaves polling alone."""
+        assert self._watcher is not None
+        pause, last_id = _STREAM_PAUSE, ""
+        while True:
+            try:
+                async with events.follow(self._watcher, project_id=self._project_id, last_id=last_id) as stream:
+                    self._change(source="events")
+                    self.refresh()
+                    async for event in stream:
+                        pause = _STREAM_PAUSE
+                        last_id = "" if event.kind == "reset" else event.id or last_id
+                        if event.kind == "end":
+                            break
+                        await self._ask_soon()
+            except (ApiProblem, BadAnswer) as problem:
+                if not isinstance(problem, ApiProblem) or problem.status in (401, 403, 404, 405, 406):
+                    self._change(source="polling")
+                    return
+            except ExpbError:
+                pass  # the poll says what is wrong with the connection
+            if self._snapshot.source == "events":
+                self._change(source="polling")
+                self._due = min(self._due, self._clock.ticks() + self._interval)
+                self._wake.set()
+            await asyncio.sleep(pause * _SPREAD.uniform(0.8, 1.2))
+            pause = min(pause * 2, _LONGEST_STREAM_PAUSE)
+
+    async def _ask_soon(self) -> None:
+        taken = self._snapshot.taken_ticks
+        since = _EVENT_GAP if taken is None else self._clock.ticks() - taken
+        self._due = min(self._due, self._clock.ticks() + max(0.0, _EVENT_GAP - since))
+        self._wake.set()
+
+    def _change(self, **parts: object) -> None:
+        changed = replace(self._snapshot, **parts)  # type: ignore[arg-type]  # names of its own fields
+        self._snapshot = replace(changed, serial=self._snapshot.serial + 1)
+        if self._on_change is not None:
+            self._on_change(self._snapshot)

@@ -209,7 +209,7 @@ class Desk:
     ) -> RenewOutcome | None:
         """Renew a due lease once, unless another process does or did it (None). For the renewer.
 
-        Raises ``NotJournaled`` where the renewal was confirmed and cannot be saved; give its row as ``unsaved`` next time.
+        Raises ``NotJournaled`` where the renewal was confirmed and cannot be saved; its row is the next ``unsaved``.
         """
         return await self._shielded(upkeep.keep(self._context, session, held.uid, held.endpoint, unsaved))
 

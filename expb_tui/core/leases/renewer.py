@@ -6,14 +6,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError, FileProblem
-from expb_tui.core.leases.model import HeldPackage, NotJournaled
+from expb_tui.core.leases.model import HeldPackage, LeaseState, NotJournaled
 from expb_tui.core.leases.schema import PackageRow
+from expb_tui.core.leases.states import held_of
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
@@ -96,7 +97,9 @@ class Renewer:
 
     def _latest(self, held: HeldPackage) -> HeldPackage:
         unsaved = self._unsaved.get(held.row_id)
-        return held if unsaved is None else replace(held, times=unsaved.times)
+        if unsaved is None or held.state is LeaseState.NO_CREDENTIAL:
+            return held
+        return held_of(unsaved, clock=self._clock)
 
     async def _save(self) -> None:
         for row_id, row in list(self._unsaved.items()):
