@@ -6,7 +6,7 @@ import signal
 import sys
 from typing import NoReturn
 
-_ANSWERED_WITH_TEXT = {"-h", "--help", "--version"}
+_ANSWERED_WITH_TEXT = {"-h", "--help", "--version", "--headless"}
 
 
 def main() -> NoReturn:
@@ -17,13 +17,14 @@ def main() -> NoReturn:
 
     found = scan(sys.argv[1:])
     line = None
-    if not found.words and not _ANSWERED_WITH_TEXT.intersection(found.flags):
+    demo = found.words[:1] == ["demo"]
+    if (demo or not found.words) and not _ANSWERED_WITH_TEXT.intersection(found.flags):
         from expb_tui.launch import terminal_here
 
         if terminal_here():
-            from expb_tui.first_line import FirstLine
+            from expb_tui.first_line import DEMO_WORDS, FirstLine
 
-            line = FirstLine.show(found.options.get("profile"))
+            line = FirstLine.show_words(*DEMO_WORDS) if demo else FirstLine.show(found.options.get("profile"))
     from expb_tui.cli.tree import run
 
     if line is None:

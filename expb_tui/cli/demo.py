@@ -34,9 +34,9 @@ def demo(ctx: click.Context, headless: bool, keep: str | None) -> None:
         _say_kept(keep)
         ctx.exit(0 if confirmed else 1)
     require_terminal()
-    from expb_tui.first_line import FirstLine
+    from expb_tui.first_line import DEMO_WORDS, FirstLine
 
-    line = FirstLine.show_words("demo", "starting a local server")
+    line = given(ctx).line or FirstLine.show_words(*DEMO_WORDS)
     try:
         with world(keep) as there:
             write_profiles(there)

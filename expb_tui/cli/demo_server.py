@@ -44,7 +44,8 @@ class World(NamedTuple):
 
 @contextmanager
 def world(keep: str | None) -> Iterator[World]:
-    """A running demo; the server ends with the block, and the folder goes unless ``keep`` names it.
+    """A running demo; the server ends with the block. The folder goes, unless ``keep`` names it or the cockpit left the
+    report of a fault in it.
 
     The environment of this process points into the folder meanwhile, so that nobody's own profiles, settings, journal
     or keyring are touched. Raises ``ExpbError`` where the server cannot be started.
@@ -68,7 +69,7 @@ def world(keep: str | None) -> Iterator[World]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        if keep is None:
+        if keep is None and not any(folder.glob("state/*/fault.txt")):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -60,7 +60,7 @@ class _Walk:
                 step = f"the role {role}"
                 await self._work(house, session, role)
         except ExpbError as error:
-            self._output.lines([f"{self._glyphs.bad} {step}: {' '.join(error.lines())}"])
+            self._output.lines([f"{self._glyphs.bad} {step}: {error}"])
             return False
         finally:
             await house.aclose()
