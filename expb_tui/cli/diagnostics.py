@@ -10,8 +10,6 @@ from expb_tui.core.text import clean
 
 PROGRAM = "expb-tui"
 EXIT_INTERRUPTED = 130
-_FIELDS = 20
-"""Wrong fields that are listed at most."""
 
 
 def _write(line: str) -> None:
@@ -52,8 +50,6 @@ def fail(error: ExpbError) -> int:
     """Say what went wrong, why, and what to do; returns the exit code."""
     first, *rest = error.lines()
     _write(f"{PROGRAM}: error: {clean(first)}")
-    for path, message in list(error.fields.items())[:_FIELDS]:
-        _write(f"  {clean(path)}: {clean(message)}")
     for line in rest:
         _write(f"  {clean(line)}")
     return error.exit_code

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 EXIT_FAILURE = 1
 EXIT_USAGE = 80
 """Exit code 2 is reserved; 80 is what the sibling tools use for a usage error (contract, section 5)."""
@@ -19,8 +16,6 @@ class ExpbError(Exception):
 
     code = "error"
     exit_code = EXIT_FAILURE
-    fields: Mapping[str, str] = MappingProxyType({})
-    """What is wrong in the input, by path such as ``output.result.summary``, where that is known."""
 
     def __init__(
         self, what: str, *, cause: str = "", next_step: str = "", code: str | None = None, exit_code: int | None = None

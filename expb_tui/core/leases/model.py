@@ -330,4 +330,3 @@ class SubmissionBlocked(ExpbError):
     ) -> None:
         super().__init__(what, cause=cause, next_step=next_step, code=code)
         self.problems = problems
-        self.fields = problems
