@@ -218,22 +218,25 @@ def _changed(raw: Document | None, before: Profile | None, after: Profile) -> Do
     if raw is None or before is None:
         return wanted
     had = _entry_of(before)
+    # The marker is compared with the raw entry: expbctl drops keys that it does not know, and then it is written again.
+    had[MARKER] = raw.get(MARKER, _MISSING)
     entry = dict(raw)
-    for key in had.keys() | wanted.keys():
-        if key == MARKER:
-            continue
-        if had.get(key, _MISSING) != wanted.get(key, _MISSING):
-            if key in wanted:
-                entry[key] = wanted[key]
-            else:
-                entry.pop(key, None)
-    # Compared with the raw entry: expbctl drops keys that it does not know, and then the marker is written again.
-    if wanted.get(MARKER) != entry.get(MARKER):
-        if MARKER in wanted:
-            entry[MARKER] = wanted[MARKER]
-        else:
-            entry.pop(MARKER, None)
+    for key in [*wanted, *(key for key in had if key not in wanted)]:
+        if key not in wanted:
+            entry.pop(key, None)
+        elif had.get(key, _MISSING) != wanted[key]:
+            entry = _with(entry, key, wanted[key])
     return entry
+
+
+def _with(entry: Document, key: str, value: Any) -> Document:
+    """``entry`` with ``key``: in its old place, or in the place where ``expbctl`` writes it."""
+    if key in entry or key not in _ORDER:
+        return {**entry, key: value}
+    ahead = [known for known in _ORDER[: _ORDER.index(key)] if known in entry]
+    position = list(entry).index(ahead[-1]) + 1 if ahead else 0
+    items = list(entry.items())
+    return dict([*items[:position], (key, value), *items[position:]])
 
 
 def _entry_of(profile: Profile) -> Document:

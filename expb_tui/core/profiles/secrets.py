@@ -23,8 +23,8 @@ from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 
 __all__ = [
-    "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe", "readable_unattended", "reveal",
-    "secure", "sign_in_needed", "unsecure", "whereabouts", "without_tokens",
+    "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe",
+    "readable_unattended", "reveal", "secure", "sign_in_needed", "unsecure", "whereabouts", "without_tokens",
 ]  # fmt: skip
 
 _LOCK_WAIT = 45.0

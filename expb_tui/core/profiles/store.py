@@ -40,10 +40,14 @@ __all__ = ["Profile", "ProfileStore", "Profiles"]
 Identity = tuple[int, int, int, int]
 """Device, inode, modification time in nanoseconds and size."""
 
-_SETTLE = 0.03
-"""Seconds after a write in which an unlocked writer may put back what it had read before; a kit command that reads,
-changes and writes needs about a millisecond."""
-_ROUNDS = 50
+_LOOKS = (0.03,)
+"""Waits, in seconds, before looking again whether an unlocked writer, which had read the file before, put that back;
+a command of ``expbctl`` that reads, changes and writes needs about a millisecond."""
+_LOOKS_BESIDE_OTHERS = (0.03, 0.06, 0.12, 0.24)
+"""The same where an unlocked writer was at work in the last two seconds."""
+_RECENT = 2.0
+_PATIENCE = 3.0
+"""Seconds of trying against a program that rewrites the file all the time."""
 _TEMP = ".profiles-expb-tui-"
 
 
@@ -105,10 +109,11 @@ class ProfileStore:
             after = change(before)
             if after == before:
                 return before
+            beside_others = self._by_others(loaded)
             written, identity = self._publish(loaded, apply(loaded.document, before, after), ours_wins)
             result = self._profiles(written, after)
             self._register(result)
-        self._settle(loaded.document if loaded.identity else {}, written, identity)
+        self._settle(loaded.document if loaded.identity else {}, written, identity, beside_others)
         return result
 
     def put(self, profile: Profile, make_default: bool = False) -> Profile:
@@ -220,15 +225,19 @@ class ProfileStore:
         """Put ``ours``, made from ``loaded``, in place, merged with whatever unlocked writers put there meanwhile."""
         base = loaded.document if loaded.identity else {}
         expected = loaded.identity
-        for _ in range(_ROUNDS):
-            theirs = self._load_if_changed(expected)
-            if theirs is None:
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            others = self._written_since(expected)
+            if not others:
                 temp, written = self._write_temp(render(ours) + loaded.line_feed)
-                theirs = self._swap(temp, expected, written)
-                if theirs is None:
+                others = self._swap(temp, expected, written)
+                if not others:
+                    with suppress(OSError):
+                        (self.side / "last").write_text(repr(written))
                     return ours, written
-            ours = merge(base, theirs.document, ours, ours_wins=ours_wins)
-            expected = theirs.identity
+            for theirs in others:
+                ours = merge(base, theirs.document, ours, ours_wins=ours_wins)
+                expected = theirs.identity
         raise FileProblem(
             f"{self.path} cannot be written",
             cause="another program rewrites it without pause",
@@ -236,11 +245,11 @@ class ProfileStore:
             code="profiles-busy",
         )
 
-    def _load_if_changed(self, expected: Identity | None) -> _Loaded | None:
-        """What somebody else wrote since ``expected``, or None."""
+    def _written_since(self, expected: Identity | None) -> list[_Loaded]:
+        """What somebody else has put in place of ``expected``: one document or none."""
         if self._identity(self.path) == expected:
-            return None
-        return self._load_file(self.path) or _EMPTY
+            return []
+        return [self._load_file(self.path) or _EMPTY]
 
     def _write_temp(self, content: bytes) -> tuple[Path, Identity]:
         temp = self.path.parent / f"{_TEMP}{os.getpid()}-{os.urandom(6).hex()}"
@@ -259,41 +268,43 @@ class ProfileStore:
             temp.unlink(missing_ok=True)
             raise unwritable(self.path, error) from error
 
-    def _swap(self, temp: Path, expected: Identity | None, written: Identity) -> _Loaded | None:
-        """Put ``temp`` in place; answers what somebody else had put there since ``expected``, else None.
+    def _swap(self, temp: Path, expected: Identity | None, written: Identity) -> list[_Loaded]:
+        """Put ``temp`` in place, unless somebody else has written since ``expected``: then answer what they wrote.
 
-        The identity of the answer is that of the file which now stands in place.
+        In that case their file stands in its place again, so that giving up loses nothing; it is the answer's last.
         """
-        from expb_tui.core.profiles import swap
+        from expb_tui.core.profiles.swap import exchange, publish, sync_directory
 
         try:
             if expected is None:
-                return None if swap.publish(temp, self.path) else self._load_file(self.path) or _EMPTY
-            try:
-                swapped = swap.exchange(temp, self.path)
-            except FileNotFoundError:
-                return _EMPTY
-            if not swapped or self._identity(temp) == expected:
-                return None
-            try:
-                theirs = self._load_file(temp) or _EMPTY
-            except FileProblem:
-                swap.exchange(temp, self.path)  # it is broken: it goes back, so that nothing is overwritten
-                raise
-            return replace(theirs, identity=written)
+                return [] if publish(temp, self.path) else [self._load_file(self.path) or _EMPTY]
+            if not exchange(temp, self.path) or self._identity(temp) == expected:
+                return []
+            others: list[_Loaded] = []
+            while True:
+                try:
+                    others.append(self._load_file(temp) or _EMPTY)
+                finally:  # a broken file goes back, too: nothing is overwritten
+                    exchange(temp, self.path)
+                if self._identity(temp) in (written, *(theirs.identity for theirs in others[:-1])):
+                    return others
+        except FileNotFoundError:
+            return [_EMPTY]
         except OSError as error:
             raise unwritable(self.path, error) from error
         finally:
             temp.unlink(missing_ok=True)
-            swap.sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
 
-    def _settle(self, base: Document, ours: Document, written: Identity) -> None:
+    def _settle(self, base: Document, ours: Document, written: Identity, beside_others: bool) -> None:
         """Look again, after a moment, whether a writer that had read the old file put it back, and repair that."""
+        looks = list(_LOOKS_BESIDE_OTHERS if beside_others else _LOOKS)
+        deadline = time.monotonic() + _PATIENCE
         with suppress(FileProblem):  # what was asked for is written; only the second look failed
-            for _ in range(5):
-                time.sleep(_SETTLE)
+            while looks and time.monotonic() < deadline:
+                time.sleep(looks.pop(0))
                 if self._identity(self.path) == written:
-                    return
+                    continue
                 with self._locked():
                     current = self._load()
                     # The default is left as it is: to switch back and forth is what people do.
@@ -303,9 +314,20 @@ class ProfileStore:
                         _with_default_of(current.document, ours),
                         ours_wins=False,
                     )
-                    if merged == current.document:
-                        return
-                    ours, written = self._publish(current, merged, ours_wins=False)
+                    if merged != current.document:
+                        ours, written = self._publish(current, merged, ours_wins=False)
+                        looks = list(_LOOKS_BESIDE_OTHERS)
+
+    # Who wrote last
+
+    def _by_others(self, loaded: _Loaded) -> bool:
+        """Whether what was loaded was written by an unlocked writer a moment ago."""
+        if loaded.identity is None or time.time() - loaded.identity[2] / 1e9 > _RECENT:
+            return False
+        try:
+            return (self.side / "last").read_text() != repr(loaded.identity)
+        except OSError:
+            return True
 
     # Which profiles are in the keyring, for the case that expbctl drops our marker
 
