@@ -1,7 +1,7 @@
 """From an HTTP request to an operation and back: bodies, authentication, the transaction, problems.
 
-One instance of ``Endpoint`` stands behind each path. Everything that touches the database runs in a worker thread in one
-transaction: authentication, idempotency, the handler, and what it notes for the event stream.
+One instance of ``Endpoint`` stands behind each path. Everything that touches the database runs in a worker thread in
+one transaction: authentication, idempotency, the handler, and what it notes for the event stream.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
-from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from expb_tui.server.context import Answer, Call, Exchange, Services
-from expb_tui.server.identity.authentication import authenticate, bearer, mark_seen
 from expb_tui.server.idempotency import NEVER_STORED, Ticket, close_record, open_record, ticket
+from expb_tui.server.identity.authentication import authenticate, bearer, mark_seen
 from expb_tui.server.problems import Problem, forbidden, not_found, shape_problem
 from expb_tui.server.resources import Command, Patch
 from expb_tui.server.routing import JSON_TYPE, MERGE_PATCH_TYPE, Operation, Who, parse_query
@@ -98,7 +99,7 @@ class Endpoint:
             await send_problem(send, _unavailable(), path, facts.request_id)
             return
         except DBAPIError as error:
-            log.error("%s %s: the database said %s", operation.method, operation.id, _database_words(error))
+            _log_database(operation, error)
             await send_problem(send, _unavailable(), path, facts.request_id)
             return
         except Exception as error:  # the last door: whatever it is, the caller learns nothing of it
@@ -213,8 +214,8 @@ def _write_once(services: Services, incoming: Incoming) -> Outgoing:
                     if stored.body is None and operation.replay is not None:
                         return _outgoing(operation.replay(call, stored.status))
                     return Outgoing(stored.status, stored.headers, stored.body or b"", _media(stored.status))
-            elif "if-match" not in incoming.headers:
-                raise Problem(428, "precondition-required", "Send If-Match with the version that you have read.")
+            else:
+                _check_precondition(incoming)
             answer = _handle(operation, call, incoming)
             if use is not None:
                 keep = operation.replay is None or answer.status >= 300
@@ -227,6 +228,11 @@ def _write_once(services: Services, incoming: Incoming) -> Outgoing:
         if problem.code in ("idempotency-conflict", "idempotency-in-progress"):
             raise
         return _store_refusal(services, incoming, use, problem, who)
+
+
+def _check_precondition(incoming: Incoming) -> None:
+    if "if-match" not in incoming.headers:
+        raise Problem(428, "precondition-required", "Send If-Match with the version that you have read.")
 
 
 def _handle(operation: Operation, call: Call, incoming: Incoming) -> Answer:
@@ -344,7 +350,8 @@ async def read_bytes(receive: Receive, headers: Mapping[str, str], limit: int) -
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise Problem(400, "invalid-json", "The request ended before its body.", shape=True)
-        body += message.get("body", b"")
+        chunk: bytes = message.get("body", b"")
+        body += chunk
         if len(body) > limit:
             raise Problem(413, "body-too-large", f"A body may have {limit} bytes.", shape=True)
         if not message.get("more_body", False):
@@ -450,6 +457,6 @@ def log_failure(operation: Operation, request_id: str, error: BaseException) -> 
     log.error("request %s, %s %s: %s\n%s", request_id, operation.method, operation.id, type(error).__name__, frames)
 
 
-def _database_words(error: DBAPIError) -> str:
+def _log_database(operation: Operation, error: DBAPIError) -> None:
     state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
-    return f"{type(error.orig).__name__} ({state})" if state else type(error.orig).__name__
+    log.error("%s %s: the database said %s (%s)", operation.method, operation.id, type(error.orig).__name__, state)

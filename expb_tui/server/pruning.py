@@ -88,5 +88,9 @@ async def _quietly(services: Services, work: Callable[..., int], *args: Any) -> 
     try:
         return await services.database.run_write(work, services, *args)
     except Exception as error:  # the work goes on with the next round, whatever happened to this one
-        log.error("%s: %s", work.__name__, type(error).__name__)
+        _log(work, error)
         return 0
+
+
+def _log(work: Callable[..., int], error: Exception) -> None:
+    log.error("%s: %s", work.__name__, type(error).__name__)

@@ -104,9 +104,9 @@ class _Parser:
         if self._take() != "(":
             raise ValueError("wants a list in parentheses")
         values = ["" if self._peek() in (",", ")") else self._word()]
-        while (token := self._take()) == ",":
+        while (following := self._take()) == ",":
             values.append("" if self._peek() in (",", ")") else self._word())
-        if token != ")":
+        if following != ")":
             raise ValueError("wants a closing parenthesis")
         return tuple(values)
 
@@ -130,7 +130,7 @@ def label_conditions(text: str, labels: ColumnElement[Any]) -> list[ColumnElemen
 
 
 def field_conditions(text: str, fields: Mapping[str, ColumnElement[Any]]) -> list[ColumnElement[bool]]:
-    """SQL conditions for a ``fields`` selector over a kind's selectable paths. Raises 400 ``invalid-field-selector``."""
+    """SQL conditions for a ``fields`` selector over selectable paths. Raises 400 ``invalid-field-selector``."""
 
     def condition(requirement: Requirement) -> ColumnElement[bool]:
         column = fields.get(requirement.key)
@@ -141,7 +141,7 @@ def field_conditions(text: str, fields: Mapping[str, ColumnElement[Any]]) -> lis
             if read is str:
                 raise ValueError(f"cannot compare the text {requirement.key!r}")
             bound = read(requirement.values[0])
-            return column > bound if requirement.operator == ">" else column < bound
+            return operator.gt(column, bound) if requirement.operator == ">" else operator.lt(column, bound)
         typed = Requirement(requirement.key, requirement.operator, tuple(read(value) for value in requirement.values))
         return _membership(column, typed)
 

@@ -7,7 +7,6 @@ from starlette.responses import JSONResponse
 from expb_tui.server.context import Answer, Call, Exchange
 from expb_tui.server.gate import NO_STORE
 from expb_tui.server.oauth.grants import GRANTS
-from expb_tui.server.oauth.tokens import DEVICE_PAGE
 from expb_tui.server.routing import Operations, Who
 from expb_tui.wire.base import SnakeModel
 

@@ -91,7 +91,7 @@ class Database:
     def lock(self, query: Select[Any], of: Table | None = None) -> Select[Any]:
         """The query with its rows locked until the transaction ends; SQLite's writer has everything locked already.
 
-        Foreign keys to the row may still be inserted meanwhile (``FOR NO KEY UPDATE``). ``of`` names the table of a join.
+        Foreign keys to the row may be inserted meanwhile (``FOR NO KEY UPDATE``). ``of`` names the table of a join.
         """
         return query.with_for_update(key_share=True, of=of) if self.postgres else query
 

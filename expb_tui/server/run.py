@@ -1,0 +1,151 @@
+"""Run the server: bind, migrate, accept, and stop cleanly on SIGTERM and SIGINT.
+
+Several processes serve one PostgreSQL database by being started several times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.applications import Starlette
+
+from expb_tui.server.app import build_app
+from expb_tui.server.config import ServerError, ServerSettings
+from expb_tui.server.context import Services
+from expb_tui.server.store.migrate import migrate
+
+_BACKLOG = 2048
+_GRACE = 5
+"""Seconds that running requests get at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server listens; ``url`` is its issuer."""
+
+    host: str
+    port: int
+    url: str
+
+
+class RunningServer:
+    """A bound, migrated server: ``run`` serves until ``stop`` or a signal. ``services`` is open from the start."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        """Binds first, so that a taken port is told before the database is touched. Raises ``ServerError``."""
+        settings.check()
+        self._socket = _bind(settings)
+        try:
+            self.app: Starlette = build_app(settings)
+            self.services: Services = self.app.state.services
+            self.address = _address(settings, self._socket)
+            self.services.issuer = settings.issuer or self.address.url
+            migrate(self.services.database)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._server: _Server | None = None
+
+    def run(self, ready: Callable[[Address], None]) -> None:
+        """Serve; ``ready`` is called once when requests are accepted. Blocks."""
+        config = uvicorn.Config(
+            self.app,
+            http="h11",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE,
+            backlog=_BACKLOG,
+        )
+        self._server = _Server(config, lambda: ready(self.address), self.services)
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Ask ``run`` to end; safe from any thread."""
+        self.services.stopping = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+
+def serve(settings: ServerSettings, *, ready: Callable[[Address], None]) -> None:
+    """Bind, migrate, and serve until SIGTERM or SIGINT. Logs go to standard error. Raises ``ServerError``."""
+    log_to_standard_error()
+    RunningServer(settings).run(ready)
+
+
+def log_to_standard_error() -> None:
+    """Warnings and errors, without requests' queries, headers or bodies."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name in ("expb_tui.server", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but told when it accepts, and ending by itself instead of re-raising the signal."""
+
+    def __init__(self, config: uvicorn.Config, accepting: Callable[[], None], services: Services) -> None:
+        super().__init__(config)
+        self._accepting = accepting
+        self._services = services
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._accepting()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _leave(self, number: int, frame: object) -> None:
+        self._services.stopping = True
+        # A second signal does not wait for running requests.
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _bind(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((settings.host, settings.port))
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise ServerError(
+            f"Cannot listen on {settings.host} port {settings.port}",
+            cause=error.strerror or str(error),
+            next_step="Choose another --port (0 takes a free one) or --host",
+            code="address-unusable",
+        ) from error
+    return sock
+
+
+def _address(settings: ServerSettings, sock: socket.socket) -> Address:
+    port = sock.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return Address(settings.host, port, settings.issuer or f"http://{host}:{port}")
