@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from expb_tui.server import event_stream
 from expb_tui.server.config import ServerSettings
 from expb_tui.server.context import Services
 from expb_tui.server.dispatch import Endpoint, send_problem
@@ -22,10 +23,28 @@ from expb_tui.server.openapi import document_operations
 from expb_tui.server.pages import device, pages
 from expb_tui.server.problems import not_found
 from expb_tui.server.pruning import background
+from expb_tui.server.research import holds, integrations, objectives, records, settings_routes
 from expb_tui.server.routing import Operation
 from expb_tui.server.store.database import Database
+from expb_tui.server.work import routes as work
 
-MODULES = (discovery, tokens, device, people, accounts, agents, projects, authorizations)
+MODULES = (
+    discovery,
+    tokens,
+    device,
+    work,
+    people,
+    accounts,
+    agents,
+    projects,
+    authorizations,
+    objectives,
+    records,
+    integrations,
+    settings_routes,
+    holds,
+    event_stream,
+)
 
 
 def all_operations() -> list[Operation]:

@@ -21,8 +21,12 @@ from expb_tui.server.store.schema import (
     sign_in_failures,
     sign_in_tickets,
 )
+from expb_tui.server.work.expiry import sweep
 
 log = logging.getLogger("expb_tui.server")
+
+_SWEEP_INTERVAL = 1.0
+"""Seconds between two looks for leases that ran out."""
 
 BATCH = 500
 """Rows in one transaction: small enough that a claim never waits noticeably."""
@@ -72,7 +76,7 @@ def _delete(conn: Connection, table: Table, condition: ColumnElement[bool]) -> i
 
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs as long as the server does."""
-    return [_prune_always(services)]
+    return [_prune_always(services), _sweep_always(services)]
 
 
 async def _prune_always(services: Services) -> None:
@@ -81,6 +85,12 @@ async def _prune_always(services: Services) -> None:
         for part in PARTS:
             while await _quietly(services, prune, part) >= BATCH and not services.stopping:
                 pass
+
+
+async def _sweep_always(services: Services) -> None:
+    while not services.stopping:
+        await asyncio.sleep(_SWEEP_INTERVAL)
+        await _quietly(services, sweep)
 
 
 async def _quietly(services: Services, work: Callable[..., int], *args: Any) -> int:

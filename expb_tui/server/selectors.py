@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -141,7 +142,9 @@ def field_conditions(text: str, fields: Mapping[str, ColumnElement[Any]]) -> lis
             if read is str:
                 raise ValueError(f"cannot compare the text {requirement.key!r}")
             bound = read(requirement.values[0])
-            return operator.gt(column, bound) if requirement.operator == ">" else operator.lt(column, bound)
+            compare = operator.gt if requirement.operator == ">" else operator.lt
+            compared: ColumnElement[bool] = compare(column, bound)
+            return compared
         typed = Requirement(requirement.key, requirement.operator, tuple(read(value) for value in requirement.values))
         return _membership(column, typed)
 
