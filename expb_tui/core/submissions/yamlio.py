@@ -72,7 +72,7 @@ def read_document(text: str, *, name: str = "input") -> Any:
         raise YamlProblem(name, f"larger than {MAX_INPUT} bytes", line=1, column=1)
     if (bad := _SURROGATE.search(text)) is not None:
         raise _at(name, text, bad.start(), "half of a surrogate pair")
-    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", '"'):
         try:
             return _read_json(text.lstrip("\ufeff"), name)
         except json.JSONDecodeError:
@@ -82,9 +82,12 @@ def read_document(text: str, *, name: str = "input") -> Any:
 
 def node_of(text: str, *, name: str = "input") -> Node | None:
     """The parsed tree with its marks, for readers that report places by key. Raises ``YamlProblem``."""
-    loader = _Loader(text)
     try:
-        return loader.get_single_node()
+        loader = _Loader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ": ".join(word for word in (error.context, error.problem) if word)
@@ -94,8 +97,6 @@ def node_of(text: str, *, name: str = "input") -> Node | None:
         raise _at(name, text, error.position, "a character that YAML does not allow") from None
     except RecursionError:
         raise YamlProblem(name, f"nested deeper than {MAX_DEPTH} levels", line=1, column=1) from None
-    finally:
-        loader.dispose()
 
 
 def value_of(node: Node | None, *, name: str = "input") -> Any:
