@@ -95,5 +95,4 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        services.passwords.close()
-        services.database.close()
+        services.close()

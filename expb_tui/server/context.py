@@ -178,14 +178,21 @@ def _duplicate(error: IntegrityError, detail: str) -> Exception:
 
 @dataclass
 class Services:
-    """What lives as long as the server process. ``issuer`` is known once the socket is bound."""
+    """What lives as long as the server process."""
 
     settings: ServerSettings
     database: Database
     passwords: Passwords
     issuer: str = ""
+    """The origin that people and clients use; known once the socket is bound."""
     stopping: bool = False
+
     event_streams: Streams | None = None
+
+    def close(self) -> None:
+        """End the workers and give back the database."""
+        self.passwords.close()
+        self.database.close()
 
 
 @dataclass(slots=True)

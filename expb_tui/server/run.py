@@ -71,6 +71,11 @@ class RunningServer:
         self._server = _Server(config, lambda: ready(self.address), self.services)
         self._server.run(sockets=[self._socket])
 
+    def close(self) -> None:
+        """Let go of socket and database, for a server that was never run."""
+        self._socket.close()
+        self.services.close()
+
     def stop(self) -> None:
         """Ask ``run`` to end; safe from any thread."""
         self.services.stopping = True

@@ -23,7 +23,9 @@ def main() -> None:
         migrate(database)
         with database.engine.connect() as conn:
             context = MigrationContext.configure(conn, opts={"compare_type": True})
-            print(render_python_code(produce_migrations(context, metadata).upgrade_ops))
+            upgrade = produce_migrations(context, metadata).upgrade_ops
+            assert upgrade is not None
+            print(render_python_code(upgrade))
         database.close()
 
 

@@ -1,0 +1,5 @@
+"""Fixtures for everybody; see the modules named here."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.support.server", "tests.support.postgres"]
