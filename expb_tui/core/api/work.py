@@ -18,7 +18,6 @@ from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 from expb_tui.wire.base import RESEARCH_GROUP
-from expb_tui.wire.problem import UNKNOWN_CODE
 from expb_tui.wire.work import LEASE_HEADER, Opportunity, WorkPackage
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class WorkApi:
                 "POST", self.path("claim", project=project_id), json=body, idempotency_key=key
             )
         except ApiProblem as problem:
-            if problem.status not in (404, 405) or problem.code != UNKNOWN_CODE:
+            if problem.status not in (404, 405) or problem.documented:
                 raise
             answer = await session.request("POST", self.path("claim-alias"), json=body, idempotency_key=key)
         return package_answer(answer)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from expb_tui.core.api.work import WorkApi, saved_answer
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
-from expb_tui.core.leases import claims, guard, recovery, submits, upkeep
+from expb_tui.core.leases import claims, recovery, submits, upkeep
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.credentials import Credentials, ProfileLook
+from expb_tui.core.leases.guard import Guard
 from expb_tui.core.leases.journal import Draft, Journal, Overview
 from expb_tui.core.leases.model import (
     ClaimOutcome,
@@ -71,6 +72,7 @@ class Desk:
         self.clock = clock
         self.api = WorkApi(lease_header=lease_header, routes=routes)
         self._context = Context(journal, Credentials(store), self.api, clock, patience)
+        self._guard = Guard(journal, store)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def request(
@@ -105,7 +107,7 @@ class Desk:
         held = await self.get(package_id)
         task = held.task(str(body.get("taskId")))
         role = canonical_role((task.role if task else "") or held.role)
-        await guard.check(self.journal, self.store, role, body, extra_secrets)
+        await self._guard.check(role, body, extra_secrets)
 
     async def submit(
         self,

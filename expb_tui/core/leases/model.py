@@ -60,7 +60,8 @@ class LeaseTimes:
     def remaining(self, clock: Clock) -> float:
         """Seconds until the lease ends, negative after it (hazards 1); exact while this boot lasts."""
         granted = (self.expires_at - self.server_date).total_seconds() - SAFETY
-        return granted - self.elapsed(clock)
+        # A server whose Date lags would promise more than one renewal buys.
+        return min(granted, self.lease_seconds) - self.elapsed(clock)
 
     def elapsed(self, clock: Clock) -> float:
         """Seconds since the request was sent, suspended time included; by the wall clock after a reboot."""

@@ -138,12 +138,11 @@ async def confirmed_by_reading(
     task = next((task for task in answer.package.status.tasks if task.task_id == intent.task_id), None)
     if task is None or task.phase != "submitted":
         return None
-    told = (task.model_extra or {}).get("outcome")
-    if told is not None and told != intent.body.get("outcome"):
+    if task.outcome is not None and task.outcome != intent.body.get("outcome"):
         return None
     if task.output_sha256 is not None:
         return answer if task.output_sha256 == digest_of(intent.body) else None
-    return answer if uncertain or told == "failed" else None
+    return answer if uncertain or task.outcome == "failed" else None
 
 
 def digest_of(body: Mapping[str, Any]) -> str:
