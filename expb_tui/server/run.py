@@ -126,9 +126,8 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def _leave(self, number: int, frame: object) -> None:
+        # A second signal changes nothing: running requests have a few seconds at most anyway.
         self._services.stopping = True
-        # A second signal does not wait for running requests.
-        self.force_exit = self.should_exit
         self.should_exit = True
 
 
