@@ -176,7 +176,7 @@ class DeviceLogin:
         self._cancelled.set()
 
     async def save(self, profile_name: str | None = None, make_default: bool = False) -> Profile:
-        """After *approved*: save the session. The answer has no tokens in it.
+        """After *approved*: save the session.
 
         The kept profile's project stays only for the same endpoint and account. Where it cannot be written, the session
         is still here, and ``save`` may be called again.

@@ -24,7 +24,7 @@ from expb_tui.core.secret import SecretStr
 
 __all__ = [
     "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe",
-    "readable_unattended", "reveal", "secure", "sign_in_needed", "unsecure", "whereabouts", "without_tokens",
+    "readable_unattended", "reveal", "secure", "sign_in_needed", "unsecure", "whereabouts",
 ]  # fmt: skip
 
 _LOCK_WAIT = 45.0
@@ -50,7 +50,7 @@ def reveal(store: ProfileStore, profile: Profile) -> Profile:
 
 
 def keep(store: ProfileStore, profile: Profile, *, make_default: bool = False) -> Profile:
-    """Save a profile with its tokens where they belong, and answer it without them.
+    """Save a profile with its tokens where they belong, and answer the entry that the file now has.
 
     A profile that exists stays where it was; a new one goes to the keyring where ``probe`` finds a usable one, an
     agent's only where a keeper could read it there. A keyring that fails now falls back to the file.
@@ -61,8 +61,7 @@ def keep(store: ProfileStore, profile: Profile, *, make_default: bool = False) -
     else:
         state = probe()
         place = KEYRING if state.usable and (state.unattended or not profile.is_agent) else FILE
-    saved = store.put(in_place(store, replace(profile, secret_place=place)), make_default)
-    return without_tokens(saved)
+    return store.put(in_place(store, replace(profile, secret_place=place)), make_default)
 
 
 def in_place(store: ProfileStore, profile: Profile) -> Profile:
@@ -72,7 +71,7 @@ def in_place(store: ProfileStore, profile: Profile) -> Profile:
             ask("put", _user(store, profile.name), value=_sealed(profile))
         except KeyringFailure:
             return replace(profile, secret_place=FILE, in_keyring=False)
-        return replace(without_tokens(profile), in_keyring=True)
+        return replace(profile, token=None, refresh_token=None, in_keyring=True)
     return replace(profile, in_keyring=False)
 
 
@@ -95,13 +94,15 @@ def secure(store: ProfileStore, name: str) -> KeyringState:
                 cause=f"{state.backend} did not give back what was put into it",
                 next_step="Nothing was changed",
             )
-        _replace(store, full, lambda old: replace(without_tokens(old), secret_place=KEYRING, in_keyring=True))
+        _replace(
+            store, full, lambda old: replace(old, token=None, refresh_token=None, secret_place=KEYRING, in_keyring=True)
+        )
         Ledger(store, name).forget()
     return state
 
 
 def unsecure(store: ProfileStore, name: str) -> Profile:
-    """Move the credential into the 0600 file, where ``expbctl`` finds it; answers the profile without tokens."""
+    """Move the credential into the 0600 file, where ``expbctl`` finds it."""
     with Ledger(store, name).locked(_LOCK_WAIT):
         profile = store.select(name)
         full = reveal(store, profile) if profile.signed_in else profile
@@ -109,7 +110,7 @@ def unsecure(store: ProfileStore, name: str) -> Profile:
         store.put(moved)
         if profile.secret_place == KEYRING:
             _delete_entry(store, name)
-    return without_tokens(moved)
+    return moved
 
 
 def clear(store: ProfileStore, name: str) -> Profile:
@@ -160,11 +161,6 @@ def sign_in_needed(profile: Profile, cause: str) -> SignInNeeded:
         if profile.is_agent
         else f"Sign in again with: {command} login",
     )
-
-
-def without_tokens(profile: Profile) -> Profile:
-    """The profile as faces may hold it."""
-    return replace(profile, token=None, refresh_token=None)
 
 
 def _put_back(store: ProfileStore, stale: Profile, successor: Profile) -> None:

@@ -63,8 +63,8 @@ class Session:
 
     def __init__(self, store: ProfileStore, profile: Profile, settings: Settings, clock: Clock) -> None:
         """Use ``Session.open``."""
-        self.profile = secrets.without_tokens(profile)
-        """As saved when last looked at, without tokens; ``name`` is empty for an explicit token."""
+        self.profile = profile
+        """As saved when last looked at; ``name`` is empty for an explicit token."""
         self.endpoint = check_endpoint(profile.endpoint, insecure_http=settings.insecure_http)
         self.explicit = not profile.name
         """An explicit token is never stored."""
@@ -260,7 +260,7 @@ class Session:
                 next_step="Nothing was sent; open it anew",
                 code="profile-moved",
             )
-        self.profile = secrets.without_tokens(saved)
+        self.profile = saved
         if held is not None and _credential_of(saved) == _credential_of(held.saved):
             return replace(held, saved=saved)
         full = secrets.reveal(self._store, saved)

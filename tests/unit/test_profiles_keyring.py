@@ -1,0 +1,225 @@
+"""Where secrets are kept: keyrings that work, hang, ask, refuse and forget, through the real keyring library."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from expb_tui.core.errors import ExpbError, SignInNeeded
+from expb_tui.core.profiles import secrets
+from expb_tui.core.profiles.store import Profile, ProfileStore
+from expb_tui.core.secret import SecretStr
+from tests.support.stranger import entry, rewrite, write
+
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+class Vault:
+    """The test keyring: choose its temper, look into it."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = path
+        self._environ = monkeypatch
+        monkeypatch.setenv("EXPB_TEST_KEYRING", str(path))
+        monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+        monkeypatch.setenv("EXPB_TUI_STATE_DIR", str(path.parent / "state"))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(path.parent / "config"))
+        monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+        monkeypatch.delenv("EXPB_TUI_KEYRING", raising=False)
+
+    def is_(self, temper: str) -> None:
+        self._environ.setenv("PYTHON_KEYRING_BACKEND", f"keyring_backends.{temper}")
+
+    def content(self) -> dict[str, str]:
+        told: dict[str, str] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        return told
+
+    def asked(self) -> list[str]:
+        log = Path(f"{self._path}.log")
+        return log.read_text().split() if log.exists() else []
+
+
+@pytest.fixture
+def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vault:
+    return Vault(tmp_path / "vault", monkeypatch)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ProfileStore:
+    return ProfileStore(tmp_path / "profiles.json")
+
+
+USER = Profile(
+    "owner",
+    endpoint="https://bench.example.test",
+    account_id="acc-1",
+    token=SecretStr("planted-access"),
+    refresh_token=SecretStr("planted-refresh"),
+)
+AGENT = replace(USER, name="researcher", type="agent", agent_id="agt-1", refresh_token=None)
+
+
+def test_a_new_profile_goes_to_a_working_keyring_and_comes_back(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    saved = secrets.keep(store, USER)
+    assert (saved.in_keyring, saved.signed_in, saved.token) == (True, True, None)
+    assert "planted" not in store.path.read_text()
+    assert [key for key in vault.content() if key.startswith("expb-tui owner@")] == list(vault.content())
+    again = secrets.reveal(store, store.select())
+    assert (again.token, again.refresh_token) == (USER.token, USER.refresh_token)
+    # expbctl, which does not know our key, sees a profile that is signed out.
+    told = json.loads(store.path.read_text())["profiles"]["owner"]
+    assert ("token" in told, "refresh_token" in told, told["expires_at"]) == (False, False, "0001-01-01T00:00:00Z")
+
+
+def test_an_agent_goes_to_the_keyring_only_where_a_keeper_could_read_it(
+    vault: Vault, store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.is_("OnDesktop")
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+    state = secrets.probe()
+    assert (state.usable, state.unattended) == (True, False)
+    assert secrets.keep(store, USER).in_keyring
+    agent = secrets.keep(store, AGENT)
+    assert not agent.in_keyring
+    assert secrets.readable_unattended(agent)
+    assert not secrets.readable_unattended(store.select("owner"))
+
+
+@pytest.mark.parametrize(
+    ("temper", "words"),
+    [
+        ("Hanging", "no answer in time"),
+        ("Prompting", "EOFError"),
+        ("Locked", "Failed to unlock"),
+        ("Forgetful", "did not give back"),
+        ("PlaintextKeyring", "does not keep secrets encrypted"),
+        ("NoSuchClass", "NoSuchClass"),
+    ],
+)
+def test_a_keyring_that_does_not_work_costs_two_seconds_once_and_falls_back_to_the_file(
+    vault: Vault, store: ProfileStore, temper: str, words: str
+) -> None:
+    vault.is_(temper)
+    began = time.monotonic()
+    saved = secrets.keep(store, USER)
+    took = time.monotonic() - began
+    assert took < 4
+    assert (saved.secret_place, store.select().token) == ("file", USER.token)
+    began, asked = time.monotonic(), vault.asked()
+    assert words in secrets.whereabouts(saved)
+    secrets.keep(store, AGENT)
+    assert vault.asked() == asked
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("backend", ["keyring.backends.null.Keyring", "keyring.backends.fail.Keyring"])
+def test_keyrings_that_keep_nothing_are_not_secure(vault: Vault, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", backend)
+    assert not secrets.probe().usable
+
+
+def test_a_chain_of_installed_plaintext_keyrings_is_not_secure(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "python_keyring" / "keyringrc.cfg"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[backend]\ndefault-keyring=keyring.backends.chainer.ChainerBackend\nkeyring-path={SUPPORT}\n")
+    state = secrets.probe()
+    assert (state.usable, "encrypted" in state.reason or "no keyring" in state.reason) == (False, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="D-Bus is Linux's")
+def test_without_a_session_bus_nothing_is_even_started(
+    vault: Vault, store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHON_KEYRING_BACKEND", raising=False)
+    monkeypatch.setattr("subprocess.Popen", None)  # a child process would be an error
+    assert not secrets.keep(store, USER).in_keyring
+    assert "no session bus" in secrets.probe().reason
+
+
+def test_it_can_be_switched_off(vault: Vault, store: ProfileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.is_("Working")
+    monkeypatch.setenv("EXPB_TUI_KEYRING", "off")
+    assert not secrets.keep(store, USER).in_keyring
+    assert vault.asked() == []
+    assert "EXPB_TUI_KEYRING" in secrets.probe().reason
+
+
+def test_what_expbctl_made_stays_in_the_file_until_it_is_moved(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    write(store.path, {"default": "owner", "profiles": {"owner": entry(extra_key=1)}}, age=9)
+    assert not secrets.keep(store, replace(store.select(), token=SecretStr("newer"))).in_keyring
+    secrets.secure(store, "owner")
+    moved = store.select("owner")
+    assert (moved.in_keyring, moved.token) == (True, None)
+    assert moved.expires_at is not None
+    assert "newer" not in store.path.read_text()
+    assert "refresh-0" not in store.path.read_text()
+    assert [name for name in store.side.iterdir() if "newer" in name.read_text()] == []
+    # signing in again keeps to the keyring
+    assert secrets.keep(store, replace(moved, token=SecretStr("third"))).in_keyring
+    secrets.unsecure(store, "owner")
+    back = store.select("owner")
+    assert (back.secret_place, back.token, back.extra) == ("file", SecretStr("third"), {"extra_key": 1})
+    assert vault.content() == {}
+
+
+def test_moving_fails_whole_where_the_keyring_does_not_work(vault: Vault, store: ProfileStore) -> None:
+    write(store.path, {"profiles": {"owner": entry()}}, age=9)
+    before = store.path.read_bytes()
+    vault.is_("Locked")
+    with pytest.raises(ExpbError, match="Failed to unlock"):
+        secrets.secure(store, "owner")
+    assert store.path.read_bytes() == before
+
+
+def test_expbctl_that_drops_our_key_loses_nothing(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    secrets.keep(store, replace(USER, expires_at=None))
+    rewrite(store.path, lambda told: told["profiles"]["owner"].pop("expb_tui"))
+    assert secrets.reveal(store, store.select()).token == USER.token
+    store.set_project("owner", "p", None)
+    assert "expb_tui" in json.loads(store.path.read_text())["profiles"]["owner"]
+    # a sign-in by expbctl wins over what the keyring holds
+    rewrite(store.path, lambda told: told["profiles"]["owner"].update(token="theirs"))
+    assert secrets.reveal(store, store.select()).token == SecretStr("theirs")
+
+
+def test_a_credential_of_the_keyring_goes_to_its_own_endpoint_only(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    secrets.keep(store, USER)
+    rewrite(store.path, lambda told: told["profiles"]["owner"].update(endpoint="https://evil.example.test"))
+    with pytest.raises(SignInNeeded, match="another endpoint"):
+        secrets.reveal(store, store.select())
+
+
+def test_reading_from_a_keyring_that_has_locked_is_bounded(
+    vault: Vault, store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.is_("Working")
+    secrets.keep(store, USER)
+    vault.is_("Hanging")
+    monkeypatch.setattr("expb_tui.core.profiles.keyring_door.READ_LIMIT", 0.5)
+    began = time.monotonic()
+    with pytest.raises(SignInNeeded) as caught:
+        secrets.reveal(store, store.select())
+    assert time.monotonic() - began < 2
+    assert "--profile=owner auth login" in caught.value.next_step
+    assert "locked" in caught.value.cause
+
+
+def test_signing_out_and_removing_leave_no_trace(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    secrets.keep(store, USER)
+    cleared = secrets.clear(store, "owner")
+    assert (cleared.signed_in, cleared.secret_place, vault.content()) == (False, "keyring", {})
+    secrets.keep(store, USER)
+    secrets.forget(store, "owner")
+    assert (vault.content(), store.read().by_name) == ({}, {})
+    assert "planted" not in "".join(path.read_text() for path in store.path.parent.rglob("*") if path.is_file())
