@@ -44,6 +44,7 @@ SCOPES = {
     "form": "Forms",
     "login": "Sign in",
     "task": "Task",
+    "submit": "Submission",
     "receipt": "Receipt",
 }
 """Scope to the heading that help and README show."""
@@ -168,7 +169,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("package.page", "Pager", "package", ("p",), "Read this task in $PAGER."),
     # Dialogs
     Action("dialog.accept", "Confirm", "dialog", ("enter",), "Do what the dialog offers.", footer=10),
-    Action("dialog.close", "Close", "dialog", ("escape",), "Close without doing anything.", footer=20),
+    Action("dialog.close", "Close", "dialog", ("escape", "q"), "Close without doing anything.", footer=20),
     Action("confirm.yes", "Yes", "confirm", ("y",), "Do it."),
     Action("confirm.no", "No", "confirm", ("n",), "Do not do it."),
     # Sign in
@@ -191,6 +192,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("form.add", "Add", "form", ("ctrl+n",), "Add an entry to the list.", footer=30, urgent=True),
     Action("form.remove", "Take out", "form", ("ctrl+o",), "Take out this entry.", footer=35, urgent=True),
     Action("form.leave", "Back", "form", ("escape",), "Leave the field; what you typed is saved.", footer=40),
+    # Submissions
+    Action("submit.send", "Send", "submit", ("enter",), "Send the submission that is shown.", footer=1),
     # Receipts
     Action("receipt.copy", "Copy", "receipt", ("y",), "Send the receipt to this terminal's clipboard.", footer=15),
 )

@@ -21,7 +21,8 @@ from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.panes.base import plural, sentence
 from expb_tui.tui.screens.base import FrameScreen
-from expb_tui.tui.screens.cockpit import PANES, CockpitScreen
+from expb_tui.tui.screens.cockpit import CockpitScreen
+from expb_tui.tui.screens.plan import PANES
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.lines import Line, words
 from expb_tui.tui.widgets.look import Look, speaks_ascii_only
@@ -48,6 +49,7 @@ class _Frame:
         self._app = app
 
     def present(self) -> float | None:
+        self._app.cockpit_screen.lay_out()
         return self._app.draw_frame()
 
 
@@ -59,9 +61,6 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
     BINDINGS = bindings("global")
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 0
-    CSS = """
-    Screen { background: $surface; }
-    """
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -78,7 +77,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         self.look = Look.of(palette, ascii_only=self.ascii_only)
         self.bridge = Bridge(house, self)
         self._last_cancel = 0.0
-        self._farewell = ""
+        self._frame_asked = False
         # Our mono theme uses no colour; Textual's filters would take the QR code's black and white as well.
         no_color = os.environ.pop("NO_COLOR", None)
         try:
@@ -148,8 +147,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
         error = sys.exc_info()[1]
         if error is not None:
-            self._farewell = f"expb-tui: a fault ended the cockpit: {_kept(error)}"
-            self._exit_renderables.append(self._farewell)
+            self._exit_renderables.append(f"expb-tui: a fault ended the cockpit: {_kept(error)}")
         self._close_messages_no_wait()
 
     # Telling
@@ -168,7 +166,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         if self.is_running:
             self.bridge.mark("status")
             if self.covered:
-                self.draw_frame()
+                self.draw_frame_soon()
 
     def crashed(self, error: BaseException, doing: str) -> None:
         """A fault of ours in the background."""
@@ -188,6 +186,16 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
     def covered(self) -> bool:
         """Whether something stands over the cockpit's panes."""
         return len(self.screen_stack) > 1
+
+    def draw_frame_soon(self) -> None:
+        """Draw the frame once, after what is being handled now."""
+        if not self._frame_asked:
+            self._frame_asked = True
+            self.call_later(self._draw_asked_frame)
+
+    def _draw_asked_frame(self) -> None:
+        self._frame_asked = False
+        self.draw_frame()
 
     def draw_frame(self) -> float | None:
         """Header, status and keys of the screen on top; returns the seconds until the header changes."""

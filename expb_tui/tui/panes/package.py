@@ -19,9 +19,11 @@ from expb_tui.tui.widgets.lines import Line, width_of, words, wrap
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
 
-_SIDE_BY_SIDE = 112
+_SIDE_BY_SIDE = 116
 """Cells from which facts and reading stand beside each other."""
-_FACTS = 44
+_FACTS = 52
+_TWO_FACTS = 60
+"""Cells from which two facts share a line."""
 _PAUSE = 0.3
 """Seconds that the selection must rest before the service is asked about the package."""
 _OLD = 60.0
@@ -33,7 +35,7 @@ class PackagePane(PaneParts, LineText):
 
     SCOPES: ClassVar[tuple[str, ...]] = ("package", "list")
     BINDINGS = bindings("package")
-    topics = frozenset({"leases"})
+    topics = frozenset({"leases", "selection"})
 
     def __init__(self) -> None:
         super().__init__(number="4", title="Package", id="package")
@@ -60,7 +62,7 @@ class PackagePane(PaneParts, LineText):
         held = self.shown
         if held is not None:
             self._place = next((place for place, task in enumerate(held.tasks) if task.open), 0)
-        self.present()
+        self.bridge.mark("selection")  # a held key must not lay out a package for every row that it passes
         if self._asking is not None:
             self._asking.cancel()
         if held is not None and held.usable:
@@ -206,14 +208,28 @@ class PackagePane(PaneParts, LineText):
 
 
 def _facts_lines(facts: Table, width: int) -> list[Line]:
+    """Label and value; two of them on a line where both are short and the pane is wide enough."""
     room = max(width_of(row.cells[0].text) for row in facts.rows) + 2
+    half = width // 2 if width >= _TWO_FACTS else width
     lines: list[Line] = []
+    waiting: Line | None = None
     for row in facts.rows:
         label, value = row.cells
-        wrapped = wrap((value,), max(8, width - room))
-        for place, line in enumerate(wrapped):
-            lines.append((Cell(f"{label.text if not place else '':<{room}}", label.tone), *line))
-    return lines
+        head = Cell(f"{label.text:<{room}}", label.tone)
+        if half < width and width_of(value.text) <= half - room - 1:
+            if waiting is None:
+                waiting = (head, value)
+            else:
+                gap = half - sum(width_of(cell.text) for cell in waiting)
+                lines.append((*waiting, Cell(" " * gap), head, value))
+                waiting = None
+            continue
+        if waiting is not None:
+            lines.append(waiting)
+            waiting = None
+        for place, line in enumerate(wrap((value,), max(8, width - room))):
+            lines.append((head if not place else Cell(" " * room), *line))
+    return [*lines, waiting] if waiting is not None else lines
 
 
 def _beside(left: list[Line], right: list[Line], width: int, bar: str) -> list[Line]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.geometry import Region, Size
+from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.widget import Widget
 
 from expb_tui.tui.actions import Action
 from expb_tui.tui.widgets.acts import Acts
@@ -25,6 +28,22 @@ class FrameScreen(Acts, Screen[Result]):
     DEFAULT_CSS = """
     FrameScreen { layout: vertical; background: $surface; overflow: hidden; }
     """
+
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    """As Textual's own, but without its repaint of the whole screen at every change of focus."""
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), repaint=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._painted = False
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Textual lays a new screen out, paints it, and asks for the same paint again: that one is left out."""
+        if self.stack_updates == 1 and not (self._painted or regions or layout or recompose):
+            self._painted = True
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     @property
     def cockpit(self) -> CockpitApp:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from expb_tui.tui.actions import bindings
+from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_text import LineText
 from expb_tui.tui.widgets.lines import Line, wrap
@@ -32,6 +32,10 @@ class ConfirmScreen(Dialog[bool]):
         text.styles.height = min(_MOST, sum(len(wrap(line, _WIDTH - 8)) for line in self._lines) + 1)
         text.set_lines(((), *self._lines))
         yield text
+
+    def hints(self) -> list[Action]:
+        labels = {"dialog.accept": self.verb, "dialog.close": "Cancel"}
+        return [action._replace(label=labels.get(action.id, action.label)) for action in self.actions_here()]
 
     def act_dialog_accept(self) -> None:
         self.dismiss(True)

@@ -22,6 +22,3 @@ class DetailsScreen(Dialog[None]):
         table = LineTable(self._table, framed=False, id="details")
         table.styles.height = min(_MOST, len(self._table.rows))
         yield table
-
-    def act_dialog_accept(self) -> None:
-        self.dismiss(None)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from textual.app import ComposeResult
 
 from expb_tui.present.cells import Cell, Glyphs, Tone
-from expb_tui.tui.actions import ACTIONS, SCOPES, Keymap
+from expb_tui.tui.actions import ACTIONS, SCOPES, Action, Keymap
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, words
+from expb_tui.tui.widgets.lines import Line, words, wrap
 
 PROSE: dict[str, tuple[str, ...]] = {
     "profiles": (
@@ -54,41 +54,51 @@ PROSE: dict[str, tuple[str, ...]] = {
 }
 
 
+_KEYS, _LABEL = 18, 22
+
+
 class HelpScreen(Dialog[None]):
     """``scopes`` are those at the focus, innermost first."""
 
     def __init__(self, scopes: Iterable[str], keymap: Keymap, glyphs: Glyphs) -> None:
-        super().__init__("Help", width=96, tall=True)
-        self._text = LineText(framed=False, id="help")
-        self._text.set_lines(help_lines([*dict.fromkeys(scopes), "global"], keymap, glyphs))
+        super().__init__("Help", width=100, tall=True)
+        self._text = HelpText([*dict.fromkeys(scopes), "global"], keymap, glyphs)
 
     def compose_body(self) -> ComposeResult:
         yield self._text
 
-    def act_dialog_accept(self) -> None:
-        self.dismiss(None)
 
-
-def help_lines(scopes: Iterable[str], keymap: Keymap, glyphs: Glyphs) -> list[Line]:
+class HelpText(LineText):
     """Prose and keys of each scope, in the order given."""
-    lines: list[Line] = []
-    for scope in dict.fromkeys(scopes):
-        actions = [action for action in ACTIONS if action.scope == scope]
-        if not actions:
-            continue
-        if lines:
-            lines.append(())
-        lines.append(words(SCOPES[scope], Tone.ACCENT))
-        for paragraph in PROSE.get(scope, ()):
-            lines += [words(paragraph.format(live=glyphs.live)), ()]
-        for action in actions:
-            keys = " ".join(keymap.show(action.id))
-            asks = " Asks first." if action.dangerous else ""
-            lines.append(
-                (
-                    Cell(f"  {keys:<16}", Tone.ACCENT),
-                    Cell(f"{action.label:<20}"),
-                    Cell(action.help + asks, Tone.DIM),
-                )
-            )
-    return lines
+
+    def __init__(self, scopes: Iterable[str], keymap: Keymap, glyphs: Glyphs) -> None:
+        super().__init__(framed=False, id="help")
+        self._scopes = tuple(dict.fromkeys(scopes))
+        self._keymap = keymap
+        self._glyphs = glyphs
+
+    def wrapped(self, width: int) -> list[Line]:
+        lines: list[Line] = []
+        for scope in self._scopes:
+            actions = [action for action in ACTIONS if action.scope == scope]
+            if not actions:
+                continue
+            if lines:
+                lines.append(())
+            lines.append(words(SCOPES[scope], Tone.ACCENT))
+            for paragraph in PROSE.get(scope, ()):
+                lines += [*wrap(words(paragraph.format(live=self._glyphs.live)), width), ()]
+            for action in actions:
+                lines += self._action_lines(action, width)
+        return lines
+
+    def _action_lines(self, action: Action, width: int) -> list[Line]:
+        keys = " ".join(self._keymap.show(action.id))
+        head: Line = (Cell(f"  {keys:<{_KEYS - 2}}", Tone.ACCENT), Cell(f"{action.label:<{_LABEL}}"))
+        help_ = words(action.help + (" Asks first." if action.dangerous else ""), Tone.DIM)
+        if width < _KEYS + _LABEL + 30:
+            return [head, *[(Cell(" " * 4), *line) for line in wrap(help_, width - 4)]]
+        rows = wrap(help_, width - _KEYS - _LABEL)
+        return [
+            ((*head, *row) if not place else (Cell(" " * (_KEYS + _LABEL)), *row)) for place, row in enumerate(rows)
+        ]

@@ -70,6 +70,3 @@ class NoticesScreen(Dialog[None]):
         if notice.code:
             lines.append(words(f"  code  {notice.code}", Tone.DIM))
         self.text.set_lines(lines, keep_place=False)
-
-    def act_dialog_accept(self) -> None:
-        self.dismiss(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -56,6 +57,8 @@ class _Choices(LineTable):
 class PaletteScreen(Dialog[str]):
     """Dismisses with the key of the chosen row."""
 
+    LABELS: ClassVar[dict[str, str]] = {"dialog.accept": "Choose"}
+
     def __init__(self, table: Table, *, title: str = "Commands") -> None:
         super().__init__(title, width=88)
         self.prompt = _Prompt()
@@ -73,6 +76,8 @@ class PaletteScreen(Dialog[str]):
 
 class ThemeScreen(Dialog[str]):
     """Shows each theme while the cursor is on it. Dismisses with the name that is kept."""
+
+    LABELS: ClassVar[dict[str, str]] = {"dialog.accept": "Keep"}
 
     def __init__(self, palettes: list[Palette], current: str, preview: Callable[[str], None]) -> None:
         super().__init__("Theme", width=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
 
@@ -18,6 +19,8 @@ _MOST = 20
 
 class MenuScreen(Dialog[str]):
     """Dismisses with the key of the chosen row."""
+
+    LABELS: ClassVar[dict[str, str]] = {"dialog.accept": "Choose"}
 
     def __init__(self, title: str, table: Table, *, width: int = 76) -> None:
         super().__init__(title, width=width)

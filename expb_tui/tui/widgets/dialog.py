@@ -8,7 +8,9 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.reactive import Reactive
 from textual.screen import ModalScreen
+from textual.widget import Widget
 
 from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.widgets.acts import Acts
@@ -26,6 +28,10 @@ class Dialog(Acts, ModalScreen[Result]):
 
     SCOPES: ClassVar[tuple[str, ...]] = ("dialog",)
     BINDINGS = bindings("dialog")
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    """As Textual's own, but without its repaint of the whole screen at every change of focus."""
+    LABELS: ClassVar[dict[str, str]] = {}
+    """What an action is called in the key line of this dialog, where its own label says too little."""
     DEFAULT_CSS = """
     Dialog {
         align: center middle;
@@ -52,7 +58,7 @@ class Dialog(Acts, ModalScreen[Result]):
 
     def compose(self) -> ComposeResult:
         box = Vertical(id="dialog-box")
-        box.border_title = Content(f" {self._title} ")
+        box.border_title = Content(self._title)
         box.styles.width = self._width
         box.set_class(self._tall, "-tall")
         box.set_class(bool(getattr(self.app, "ascii_only", False)), "-ascii")
@@ -76,7 +82,7 @@ class Dialog(Acts, ModalScreen[Result]):
 
     def hints(self) -> list[Action]:
         """The actions in the key line: those of this dialog."""
-        return self.actions_here()
+        return [action._replace(label=self.LABELS.get(action.id, action.label)) for action in self.actions_here()]
 
     def act_dialog_close(self) -> None:
         self.dismiss(None)

@@ -7,11 +7,12 @@ refreshes the difference, so that a move of the cursor costs two lines and an id
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from textual import events
 from textual.cache import LRUCache
-from textual.geometry import Region
+from textual.geometry import Region, Size
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -29,6 +30,8 @@ class LinePanel(Acts, Widget, can_focus=True):
     ALLOW_SELECT = False
     SCOPES: ClassVar[tuple[str, ...]] = ("list",)
     BINDINGS = bindings("list")
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), repaint=False)
+    """As Textual's own, but a new size is not a reason to paint twice: it scrolls nothing here."""
     DEFAULT_CSS = "LinePanel { height: 1fr; width: 1fr; background: $surface; }"
 
     def __init__(
@@ -124,6 +127,15 @@ class LinePanel(Acts, Widget, can_focus=True):
         ]
         if regions:
             self.refresh(*regions)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Textual asks for a whole repaint at every change of focus; the lines that did not change are left alone."""
+        if regions or not repaint or not self.is_mounted or not self.size:
+            return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        if layout or recompose:
+            super().refresh(repaint=False, layout=layout, recompose=recompose)
+        self.update()
+        return self
 
     def changed_width(self, old: Hashable, new: Hashable) -> int:
         """How many cells from the left may differ; a subclass may know better than all of them."""
@@ -256,9 +268,9 @@ class LinePanel(Acts, Widget, can_focus=True):
     # Events
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the position valid; Textual repaints by itself."""
-        self._drawn.clear()
+        """Keep the position valid; Textual has repainted already, with the old one."""
         self.resized()
+        self.update()
 
     def resized(self) -> None:
         """Bring the position into what the new size allows."""

@@ -19,6 +19,8 @@ from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of
 
 GAP = 2
+GUTTER = 2
+"""Cells before the first column: the sign of cursor or mark, and a space."""
 NO_ROWS = Table((), ())
 _LEAST = 8
 _DURATION = re.compile(r"(\d+)([smhd])\b")
@@ -65,7 +67,7 @@ def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: in
     shown: list[int] = []
     left = room
     for index in order:
-        gap = GAP if shown else 0
+        gap = _gap(columns, shown)
         if widths[index] > left - gap:
             least = max(_LEAST, width_of(columns[index].title))
             if shown and (columns[index].align == "right" or left - gap < least):
@@ -82,6 +84,11 @@ def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: in
             widths[index] += more
             left -= more
     return Shape(tuple(shown), tuple(widths), len(shown) < len(order), columns)
+
+
+def _gap(columns: tuple[Column, ...], before: Sequence[int]) -> int:
+    """Cells between a column and the one before it; a column without a title holds a sign and stands close."""
+    return 0 if not before else GAP if columns[before[-1]].title else 1
 
 
 def sort_value(text: str) -> tuple[int, list[tuple[int, float, str]]]:
@@ -227,7 +234,7 @@ class LineTable(LinePanel):
         if self._shape_for != key:
             columns = self._table.columns
             self._natural = natural_widths(columns, self._view, self._natural)
-            self._shape = shape(columns, self._natural, self.inner_width - 2, self._skip)
+            self._shape = shape(columns, self._natural, self.inner_width - GUTTER - 1, self._skip)
             self._shape_for = key
         return self._shape
 
@@ -241,22 +248,21 @@ class LineTable(LinePanel):
 
     def body_key(self, index: int) -> Hashable:
         row = self._view[index]
-        return (row, index == self.cursor, row.key in self.marks, self._pattern, self._shape_now())
+        return (row.key, row.cells, index == self.cursor, row.key in self.marks, self._pattern, self._shape_now())
 
     def changed_width(self, old: Hashable, new: Hashable) -> int:
         """Up to the last cell that differs, where only cells of one row differ."""
         full = self.size.width
         if not (isinstance(old, tuple) and isinstance(new, tuple) and old[0] == new[0] == "body" and old[2] == new[2]):
             return full
-        (old_row, *old_rest), (new_row, *new_rest) = old[1], new[1]
-        if old_rest != new_rest or old_row.key != new_row.key:
+        (old_key, old_cells, *old_rest), (new_key, new_cells, *new_rest) = old[1], new[1]
+        if old_key != new_key or old_rest != new_rest:
             return full
-        position = 2 if self.framed else 1
-        last = position
+        last = position = (1 if self.framed else 0) + GUTTER
         current = self._shape_now()
-        for index in current.shown:
-            position += current.widths[index] + GAP
-            if old_row.cells[index] != new_row.cells[index]:
+        for place, index in enumerate(current.shown):
+            position += _gap(current.columns, current.shown[:place]) + current.widths[index]
+            if old_cells[index] != new_cells[index]:
                 last = position
         return last
 
@@ -265,14 +271,13 @@ class LineTable(LinePanel):
         style = palette.style("dim")
         current = self._shape_now()
         end = pen.used + width - (1 if current.overflow else 0)
-        pen.put(" ", style, 1)
-        for position, index in enumerate(current.shown):
+        pen.put(" " * GUTTER, style, GUTTER)
+        for place, index in enumerate(current.shown):
             column = current.columns[index]
             sign = ""
             if self.sorted_by is not None and self.sorted_by[0] == index:
                 sign = frame.descending if self.sorted_by[1] else frame.ascending
-            if position:
-                pen.put(" " * min(GAP, end - pen.used), style)
+            pen.put(" " * min(_gap(current.columns, current.shown[:place]), end - pen.used), style)
             size = min(current.widths[index], end - pen.used)
             title = column.title if width_of(column.title) < size else column.title[: size - len(sign)]
             pen.put(fit(title + sign, size, glyphs.more, right=column.align == "right"), style)
@@ -289,12 +294,11 @@ class LineTable(LinePanel):
         on = ("cursor" if self.has_focus else "rest") if selected else "surface"
         end = pen.used + width
         sign = "*" if marked else (glyphs.arrow if selected else " ")
-        pen.put(sign, palette.style("mark" if marked else "accent", on), 1)
+        pen.put(sign + " ", palette.style("mark" if marked else "accent", on), GUTTER)
         current = self._shape_now()
         plain = palette.style("text", on)
-        for position, number in enumerate(current.shown):
-            if position:
-                pen.put(" " * min(GAP, end - pen.used), plain)
+        for place, number in enumerate(current.shown):
+            pen.put(" " * min(_gap(current.columns, current.shown[:place]), end - pen.used), plain)
             size = min(current.widths[number], max(0, end - pen.used))
             cell = row.cells[number]
             text = fit(cell.text, size, glyphs.more, right=current.columns[number].align == "right")

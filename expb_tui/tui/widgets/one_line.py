@@ -6,7 +6,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from textual import events
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -22,6 +24,8 @@ class OneLine(Widget):
     """Subclasses say what the picture depends on and draw it."""
 
     ALLOW_SELECT = False
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), repaint=False)
+    """As Textual's own, but a new size is not a reason to paint twice: it scrolls nothing here."""
     DEFAULT_CSS = "OneLine { height: 1; width: 1fr; background: $panel; }"
     on = "panel"
     """The background's tone."""
@@ -210,9 +214,13 @@ class KeyLine(OneLine):
         tail = sum(width_of(cell.text) for cell in self._tail)
         room = width - 2 - (tail + _GAP if tail else 0)
         pen.put(" ", style("text", self.on), 1)
+        sizes = {action.id: width_of(keymap.shown(action.id)) + 1 + width_of(action.label) for action in self._actions}
+        # The last one, help, always has its place: it leads to all that is left out.
+        last = self._actions[-1].id if self._actions else ""
         for action in self._actions:
             key = keymap.shown(action.id)
-            if pen.used - 1 + width_of(key) + 1 + width_of(action.label) > room:
+            reserved = 0 if action.id == last else sizes[last] + _GAP
+            if pen.used - 1 + sizes[action.id] + reserved > room:
                 continue
             pen.put(key, style("accent", self.on, bold=True))
             pen.put(f" {action.label}" + " " * _GAP, style("dim", self.on))
