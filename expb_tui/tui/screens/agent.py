@@ -13,7 +13,7 @@ from expb_tui.core.profiles.login import register_agent, save_agent_token
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Tone, cell
-from expb_tui.tui.screens.host import host
+from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
@@ -107,7 +107,7 @@ class AgentScreen(Dialog[str | None]):
             self._say(line("This is needed.", Tone.WARN))
             self.query_one(needed, LineInput).focus()
             return
-        self.run_worker(self._act(), exclusive=True, group="agent")
+        start(self, self._act, "agent")
 
     def _say(self, *lines: tuple[Cell, ...]) -> None:
         self.query_one("#agent-words", Words).set_lines(*lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -14,7 +15,7 @@ from expb_tui.core.text import clean, coarse
 from expb_tui.present import leases, opportunities
 from expb_tui.present.cells import Cell, Table, Tone, cell
 from expb_tui.present.times import moment
-from expb_tui.tui.screens.host import host
+from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_table import LineTable
@@ -78,7 +79,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
 
     def on_mount(self) -> None:
         self.query_one("#claim-go", LineButton).focus()
-        self.run_worker(self._read(), exclusive=True, group="claim")
+        start(self, self._read, "claim")
 
     def can(self, action_id: str) -> bool:
         return action_id != "dialog.accept"
@@ -176,7 +177,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             return
         item = self._items[key]
         self._project_id, self._role = item.project_id, item.role
-        self.run_worker(self._ask(item, int(self._typed)), exclusive=True, group="claim")
+        start(self, partial(self._ask, item, int(self._typed)), "claim")
 
     def on_key(self, event: Any) -> None:
         """Enter in the table goes on to the confirmation; it does not claim by itself."""
@@ -278,7 +279,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
     async def _again(self) -> None:
         await self._show("form", *self._form())
         self.query_one("#claim-go", LineButton).focus()
-        self.run_worker(self._read(), exclusive=True, group="claim")
+        start(self, self._read, "claim")
 
     @on(LineButton.Pressed, "#claim-close")
     def _close(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -24,6 +25,7 @@ from expb_tui.present.times import countdown
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.base import FrameScreen
+from expb_tui.tui.screens.host import start
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
@@ -60,13 +62,14 @@ class LoginScreen(FrameScreen[str | None]):
         #login-page { width: 1fr; height: 1fr; align: center middle; }
         .login--left { width: 76; max-width: 100%; height: auto; padding: 0 2; }
         .login--left > * { margin: 0 0 1 0; }
-        .login--right { width: 1fr; height: 1fr; max-width: 60; display: none; }
-        LoginScreen.-wide .login--right { display: block; }
+        .login--right { height: 1fr; display: none; }
+        .login--pair { width: 1fr; height: 1fr; align: center middle; }
+        .login--pair > .login--left { height: 1fr; align: left middle; }
         .login--form LineInput { width: 1fr; }
         .login--buttons { height: 1; width: 1fr; }
     }
     LoginScreen.-wide .login--right { display: block; }
-    LoginScreen.-qr .login--right { display: block; max-width: 100%; }
+    LoginScreen.-qr .login--right { display: block; }
     LoginScreen.-qr .login--left { display: none; }
     """
 
@@ -173,7 +176,7 @@ class LoginScreen(FrameScreen[str | None]):
         self._begin(name, endpoint or None)
 
     def _begin(self, profile: str, endpoint: str | None) -> None:
-        self.run_worker(self._sign_in(profile, endpoint), exclusive=True, group="login")
+        start(self, partial(self._sign_in, profile, endpoint), "login")
 
     async def _sign_in(self, profile: str, endpoint: str | None) -> None:
         login = self._login = DeviceLogin(
@@ -247,6 +250,7 @@ class LoginScreen(FrameScreen[str | None]):
             Horizontal(
                 Vertical(*left, classes="login--left"),
                 Vertical(QrCode(code.complete_uri, halves=blocks, widget_id="login-qr"), classes="login--right"),
+                classes="login--pair",
             ),
         )
         self._tick()
@@ -357,9 +361,11 @@ class LoginScreen(FrameScreen[str | None]):
         """Code and QR code side by side where both fit whole, otherwise one of them at a time."""
         wide = False
         if self._step == "waiting" and self._code is not None:
-            need = self.query_one("#login-qr", QrCode).least
+            code = self.query_one("#login-qr", QrCode)
+            need = code.least
             left = max(_LEFT, large_width(self._code.user_code) + 4)
             wide = size.width >= left + need.width + 2 and size.height - _CHROME >= need.height
+            self.query_one(".login--right").styles.width = code.full.width if wide else "1fr"
         self.set_class(wide, "-wide")
         if wide:
             self.remove_class("-qr")

@@ -14,6 +14,7 @@ from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.package import PackagePane
 from expb_tui.tui.screens.base import FrameScreen
+from expb_tui.tui.screens.host import start
 from expb_tui.tui.screens.task_form import Outcome, TaskFormScreen
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class PackageScreen(FrameScreen[None]):
         self._package.present()
         self._package.focus()
         self.set_interval(1.0, self._tick)
-        self.run_worker(self._read(), group="read")
+        start(self, self._read, "read", exclusive=False)
 
     def _tick(self) -> None:
         if self.is_current:
@@ -124,7 +125,7 @@ class PackageScreen(FrameScreen[None]):
 
     def on_screen_resume(self) -> None:
         """A form above is gone: the package may be another one now."""
-        self.run_worker(self._journal(), group="read")
+        start(self, self._journal, "read", exclusive=False)
 
     async def _journal(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -11,7 +12,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Column, Row, Table, Tone, cell
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.screens.host import host
+from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.words import Words, error_lines, line
@@ -45,7 +46,7 @@ class ProjectScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(LineTable).focus()
-        self.run_worker(self._read(), exclusive=True, group="projects")
+        start(self, self._read, "projects")
 
     def can(self, action_id: str) -> bool:
         return action_id != "dialog.accept" or bool(self._projects)
@@ -94,7 +95,7 @@ class ProjectScreen(Dialog[str | None]):
         if key is None or self._choosing:
             return
         self._choosing = True
-        self.run_worker(self._choose(self._projects[key]), group="choose")
+        start(self, partial(self._choose, self._projects[key]), "choose", exclusive=False)
 
     async def _choose(self, project: Project) -> None:
         name = project.metadata.name or project.uid

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.model import LeaseLost, SubmissionBlocked
@@ -17,8 +16,7 @@ from expb_tui.present import leases, packages
 from expb_tui.present.cells import Cell, Table, Tone, cell
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.screens.host import host
-from expb_tui.tui.widgets.controls import LineButton
+from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.line_text import LineText
@@ -38,12 +36,11 @@ class SubmitScreen(Dialog["Receipt | None"]):
     by path of the body.
     """
 
-    SCOPES: ClassVar[tuple[str, ...]] = ("dialog",)
-    BINDINGS = bindings("dialog")
+    SCOPES: ClassVar[tuple[str, ...]] = ("submit", "dialog")
+    BINDINGS = bindings("submit", "dialog")
     DEFAULT_CSS = """
     SubmitScreen #submit-words, SubmitScreen #submit-facts { margin: 0 0 1 0; }
     SubmitScreen #submit-body { height: 1fr; min-height: 3; background: $surface; }
-    SubmitScreen #submit-buttons { height: 1; margin: 1 0 0 0; }
     """
 
     def __init__(self, house: House, *, package_uid: str, body: Mapping[str, Any]) -> None:
@@ -60,14 +57,11 @@ class SubmitScreen(Dialog["Receipt | None"]):
         yield Words(widget_id="submit-words")
         yield Words(widget_id="submit-facts")
         yield LineText(title="What is sent", id="submit-body")
-        with Horizontal(id="submit-buttons"):
-            yield LineButton("Send", widget_id="submit-send")
-            yield LineButton("Back to the draft", widget_id="submit-back")
 
     async def on_mount(self) -> None:
         text = clean(write_yaml(self._body), multiline=True)
         self.query_one("#submit-body", LineText).set_lines([_yaml_line(one) for one in text.rstrip("\n").split("\n")])
-        self.query_one("#submit-send", LineButton).focus()
+        self.query_one("#submit-body", LineText).focus()
         try:
             self._held = await self._house.desk.get(self._uid)
         except ExpbError as error:
@@ -101,16 +95,14 @@ class SubmitScreen(Dialog["Receipt | None"]):
         self.query_one("#submit-facts", Words).set_lines(*facts_lines(facts))
 
     def can(self, action_id: str) -> bool:
-        return action_id != "dialog.accept" or not self._sending
+        return action_id != "submit.send" or not self._sending
 
-    @on(LineButton.Pressed, "#submit-send")
-    def act_dialog_accept(self) -> None:
+    def act_submit_send(self) -> None:
         if not self._sending and self._held is not None:
             self._sending = True
             self.show_keys()
-            self.run_worker(self._send(self._held), group="send")
+            start(self, partial(self._send, self._held), "send", exclusive=False)
 
-    @on(LineButton.Pressed, "#submit-back")
     def act_dialog_close(self) -> None:
         if self._sending:
             host(self).say("The submission is on its way; its receipt appears with the package", Tone.WARN)
@@ -136,7 +128,6 @@ class SubmitScreen(Dialog["Receipt | None"]):
         finally:
             self._sending = False
         self.show_keys()
-        self.query_one("#submit-back", LineButton).focus()
 
 
 def _yaml_line(text: str) -> Line:

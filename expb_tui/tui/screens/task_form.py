@@ -30,6 +30,7 @@ from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.draft_keeper import DraftKeeper
+from expb_tui.tui.screens.host import start
 from expb_tui.tui.screens.raw_form import RawForm
 from expb_tui.tui.screens.submit import ReceiptScreen, SubmitScreen
 from expb_tui.tui.widgets.acts import Acts
@@ -203,6 +204,8 @@ class TaskFormScreen(FrameScreen[bool]):
         self._stop = threading.Event()
         self._version: int | None = None
         self._submitted = False
+        self._leaving = False
+        self._last: dict[str, Any] = {}
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="task-columns"):
@@ -224,7 +227,7 @@ class TaskFormScreen(FrameScreen[bool]):
 
     async def on_mount(self) -> None:
         self._panel.set_class(self.cockpit.ascii_only, "-ascii")
-        self._panel.border_title = " Answer "
+        self._panel.border_title = "Answer"
         self._text.focus()
         try:
             self._held = await self._house.desk.get(self._uid)
@@ -273,6 +276,7 @@ class TaskFormScreen(FrameScreen[bool]):
             await self._panel.mount(Words(line(f"{clean(error.what)}: {clean(error.cause)}", Tone.WARN)), self._view)
         else:
             view = FormView(self._form.fields, {**self._form.defaults(), **values})
+            self._last = view.values()
             self._view = view
             await self._panel.mount(view)
             if text is not None:
@@ -294,10 +298,10 @@ class TaskFormScreen(FrameScreen[bool]):
 
     def _saved(self, saved: bool, error: ExpbError | None) -> None:
         if error is not None:
-            self._panel.border_subtitle = " draft NOT saved "
+            self._panel.border_subtitle = "draft NOT saved"
             self.cockpit.complain(error)
         else:
-            self._panel.border_subtitle = " draft saved " if saved else " saving draft "
+            self._panel.border_subtitle = "draft saved" if saved else "saving the draft"
 
     async def _tick(self) -> None:
         """The countdown, and what other processes wrote about the package."""
@@ -357,7 +361,7 @@ class TaskFormScreen(FrameScreen[bool]):
             except ExpbError:
                 return  # already told by _saved
 
-        self.run_worker(flush(), group="draft")
+        start(self, flush, "draft", exclusive=False)
 
     async def act_dialog_close(self) -> None:
         try:
@@ -365,6 +369,7 @@ class TaskFormScreen(FrameScreen[bool]):
         except ExpbError as error:
             self.cockpit.complain(error)
             return  # leaving now would lose what was typed
+        self._leaving = True
         self.dismiss(self._submitted)
 
     def can(self, action_id: str) -> bool:
@@ -410,19 +415,24 @@ class TaskFormScreen(FrameScreen[bool]):
     @on(FormView.Changed)
     @on(RawForm.Changed)
     def _changed(self) -> None:
-        self._server = {}
         if isinstance(self._view, RawForm):
             self._keeper.note({}, text=self._view.text)
-        else:
-            self._keeper.note(self._values())
+            return
+        values = self._values()
+        if values != self._last:  # controls also tell of the values that they are born with
+            self._last = values
+            self._server = {}
+            self._keeper.note(values)
             self._refresh()
 
     @on(FormView.Left)
     def _left(self, event: FormView.Left) -> None:
+        if self._leaving or not self.is_current:
+            return
         self._flush_soon()
         self._refresh()
         if event.kind in (Kind.FILE, Kind.FILES):
-            self.run_worker(self._digest(), exclusive=True, group="digest")
+            start(self, self._digest, "digest")
 
     # Evidence
 
@@ -494,7 +504,7 @@ class TaskFormScreen(FrameScreen[bool]):
     def edit(self) -> None:
         """The same draft as commented YAML in $EDITOR."""
         if self.workable:
-            self.run_worker(self._edit(), exclusive=True, group="editor")
+            start(self, self._edit, "editor")
 
     async def _edit(self) -> None:
         try:
@@ -541,6 +551,7 @@ class TaskFormScreen(FrameScreen[bool]):
         self._server = {}
         if isinstance(self._view, FormView):
             self._view.set_values(values)
+        self._last = self._values()
         self._keeper.note(values)
         self._flush_soon()
         self.call_after_refresh(self._refresh)
@@ -582,7 +593,7 @@ class TaskFormScreen(FrameScreen[bool]):
     def review(self) -> None:
         """Show what would be sent, if it can be sent."""
         if self.workable:
-            self.run_worker(self._review(), exclusive=True, group="review")
+            start(self, self._review, "review")
 
     async def _review(self) -> None:
         if self._broken is not None:
@@ -608,6 +619,7 @@ class TaskFormScreen(FrameScreen[bool]):
             await self._keeper.drop()
             await self.cockpit.bridge.leases_changed()
             await self.app.push_screen_wait(ReceiptScreen(result, fresh=True))
+            self._leaving = True
             self.dismiss(True)
         elif screen.problems:
             self._server = self._form.by_key(screen.problems) if self._form is not None else {}
@@ -660,7 +672,7 @@ class TaskFormScreen(FrameScreen[bool]):
             except ExpbError as error:
                 self.cockpit.complain(error)
 
-        self.run_worker(show(), exclusive=True, group="editor")
+        start(self, show, "editor")
 
     async def copy_id(self) -> None:
         """The task's id to the operator's clipboard."""

@@ -65,9 +65,11 @@ class Question(Vertical):
             super().__init__()
             self.question = question
 
-    def __init__(self, field: Field, value: Any) -> None:
+    def __init__(self, field: Field, value: Any, *, compact: bool = False) -> None:
         super().__init__()
         self.field = field
+        self._compact = compact
+        """Its help is shown only while the focus is in it."""
         self.touched = False
         """The operator has been here, so what is wrong may be said."""
         self._marked = False
@@ -88,7 +90,7 @@ class Question(Vertical):
         field = self.field
         sign = look_of(self).glyphs.arrow if self._marked else " "
         label = Cell(f"{sign} {clean(field.label)}", Tone.ACCENT if self._marked else Tone.TEXT)
-        parts = [clean(field.help)] if field.help else []
+        parts = [clean(field.help)] if field.help and (self._marked or not self._compact) else []
         if field.required:
             parts.insert(0, "required")
         unit = [Cell(f"  in {clean(field.unit)}", Tone.INFO)] if field.unit else []
@@ -185,8 +187,7 @@ class Rows(Vertical):
     Rows { width: 1fr; height: auto; padding: 0 0 0 2; }
     Rows > .rows--row { width: 1fr; height: auto; padding: 0 0 0 2; margin: 0 0 1 0; }
     Rows Question { margin: 0; }
-    Rows Words { padding: 0 1 0 3; }
-    Rows Question > Words { padding: 0 1; }
+    Rows ProseArea { min-height: 1; }
     """
 
     def __init__(self, columns: Sequence[Field], values: Sequence[Mapping[str, Any]]) -> None:
@@ -255,12 +256,10 @@ class FormRow(Vertical):
         super().__init__(classes="rows--row")
         self._columns = columns
         self._extra = {key: value for key, value in values.items() if key not in {column.key for column in columns}}
-        self.questions = [Question(column, values.get(column.key)) for column in columns]
-        self._note = Words(indent=2)
+        self.questions = [Question(column, values.get(column.key), compact=True) for column in columns]
 
     def compose(self) -> ComposeResult:
         yield from self.questions
-        yield self._note
         yield LineButton("Remove this one", action="form.remove")
 
     def on_mount(self) -> None:
@@ -293,9 +292,9 @@ class FormRow(Vertical):
         self._show_visible()
 
     def say(self, note: Line) -> None:
-        """A computed line for the row."""
-        self._note.set_lines(*([note] if note else []))
-        self._note.display = bool(note)
+        """A computed line for the row: below the file that it is about, else below the first field."""
+        files = [question for question in self.questions if question.field.kind == Kind.FILE]
+        (files or self.questions)[0].say("", "", note)
 
 
 def shows(field: Field, values: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from expb_tui.present.qr import LEAST_QUIET_ZONE, QrMatrix, encode
+from expb_tui.present.qr import LEAST_QUIET_ZONE, QUIET_ZONE, QrMatrix, encode
 
 _INK = Style(color="#000000", bgcolor="#ffffff")
 _SOLID = Style(color="#000000", bgcolor="#000000")
@@ -52,6 +52,11 @@ class QrCode(Widget):
     def least(self) -> Size:
         """The smallest room in which the code can be shown."""
         return Size(*self._matrix.cells(LEAST_QUIET_ZONE, halves=self._halves))
+
+    @property
+    def full(self) -> Size:
+        """The room that it takes with the quiet zone that the standard asks for."""
+        return Size(*self._matrix.cells(QUIET_ZONE, halves=self._halves))
 
     def on_resize(self, event: events.Resize) -> None:
         self._arrange()
