@@ -118,6 +118,7 @@ class Door:
         db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             db.row_factory = sqlite3.Row
+            self._refuse_newer(db)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA secure_delete = ON")
@@ -127,17 +128,19 @@ class Door:
             raise
         return db
 
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        known = len(self._migrations)
+    def _refuse_newer(self, db: sqlite3.Connection) -> None:
         (found,) = db.execute("PRAGMA user_version").fetchone()
-        if found > known:
+        if found > len(self._migrations):
             raise FileProblem(
                 f"{self.path} was written by a newer expb-tui",
-                cause=f"its format is {found}, this program knows {known}",
+                cause=f"its format is {found}, this program knows {len(self._migrations)}",
                 next_step="Use the newer program, or set EXPB_TUI_STATE_DIR to another folder",
                 code="newer-journal",
             )
-        if found == known:
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        known = len(self._migrations)
+        if db.execute("PRAGMA user_version").fetchone()[0] == known:
             return
 
         def upgrade(db: sqlite3.Connection) -> None:
