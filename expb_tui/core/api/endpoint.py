@@ -87,8 +87,11 @@ def _split(url: str) -> SplitResult:
 
 
 def _refused(url: str, cause: str) -> UsageError:
+    # User info and query may be credentials.
+    shown = url.partition("?")[0].partition("#")[0]
+    scheme, slashes, rest = shown.partition("//")
     return UsageError(
-        f"{url!r} is not the address of a service",
+        f"{scheme + slashes + rest.rpartition('@')[2]!r} is not the address of a service",
         cause=cause,
         next_step="Give the address as the operator of the service wrote it",
         code="endpoint",

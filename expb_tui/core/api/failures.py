@@ -72,7 +72,9 @@ class ApiProblem(RequestFailure):
         if request_id:
             what += f" (request {request_id})"
         named = "; ".join(f"{path}: {message}" for path, message in (fields or {}).items())
-        cause = ": ".join(part for part in (detail.rstrip(".: "), named) if part) or _CAUSES.get(status, "")
+        cause = ": ".join(part for part in (detail.rstrip(".: "), named) if part) or _CAUSES.get(
+            status, "the server gave no reason"
+        )
         super().__init__(what, cause=cause, next_step=_next_step(status, code, retry_after), code=code)
         self.status = status
         self.detail = detail
@@ -99,7 +101,16 @@ def problem_from(request: str, status: int, headers: Mapping[str, str], body: An
     wait = retry_after(headers)
     if wait is None and status == 429:
         wait = DEFAULT_WAIT
-    return ApiProblem(request, status, code, detail=detail, fields=fields, request_id=request_id, retry_after=wait)
+    return ApiProblem(
+        request,
+        status,
+        code,
+        detail=detail,
+        fields=fields,
+        request_id=request_id,
+        retry_after=wait,
+        documented=bool(_text(told.get("code"))),
+    )
 
 
 def bad_answer(name: str, code: str, cause: str, status: int = 0) -> BadAnswer:

@@ -169,8 +169,9 @@ class Transport:
         return httpx.AsyncClient(
             http2=False,
             follow_redirects=False,
-            # Without https the certificates need not be loaded. A loopback address is never asked of a proxy.
-            verify=True if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # SSL_CERT_FILE counts everywhere; without https no certificates need to be loaded.
+            verify=httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # The proxies of the environment; a loopback address is never asked of one.
             trust_env=not is_loopback(parts.hostname or ""),
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             limits=httpx.Limits(max_connections=20, max_keepalive_connections=5, keepalive_expiry=30.0),
