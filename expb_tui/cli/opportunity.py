@@ -93,7 +93,7 @@ def list_opportunities(
         ]
 
     def _table(page: OpportunityPage) -> Table:
-        table = rows.table(page.items, wide=output.wide, total=page.total)
+        table = rows.table(page.items, wide=output.wide, total=page.total, noun="resources")
         if page.next:
             return table._replace(footer=f"{table.footer}\nmore: --cursor {page.next} (or --all)")
         return table

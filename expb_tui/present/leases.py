@@ -143,4 +143,4 @@ def listing(packages: Sequence[HeldPackage], clock: Clock, *, wide: bool = False
         row._replace(cells=tuple(row.cells[place] for place in places))
         for row in (_row(held, clock, glyphs) for held in packages)
     )
-    return Table(tuple(COLUMNS[place] for place in places), rows, shown(len(rows), noun="packages"))
+    return Table(tuple(COLUMNS[place] for place in places), rows, shown(len(rows)))

@@ -58,6 +58,7 @@ def table(
     wide: bool = True,
     glyphs: Glyphs = UNICODE,
     total: int | None = None,
+    noun: str = "opportunities",
 ) -> Table:
     """One row a project and role, most important columns first; without ``wide`` the ids stay out."""
     rows = []
@@ -72,7 +73,7 @@ def table(
             cell(item.project_id, Tone.DIM),
         )
         rows.append(Row(key(item), cells if wide else cells[: len(LISTING)]))
-    return Table(COLUMNS if wide else LISTING, tuple(rows), shown(len(rows), total, noun="opportunities"))
+    return Table(COLUMNS if wide else LISTING, tuple(rows), shown(len(rows), total, noun=noun))
 
 
 class Freshness(NamedTuple):
