@@ -44,6 +44,7 @@ SCOPES = {
     "form": "Forms",
     "login": "Sign in",
     "task": "Task",
+    "claim": "Claim",
     "submit": "Submission",
     "receipt": "Receipt",
 }
@@ -154,6 +155,14 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("lease.submit", "Submit", "leases", ("U",), "Fill in and submit the open task.", True, 15),
     Action("lease.renew", "Renew", "leases", ("R",), "Renew the lease now.", True, 25),
+    Action(
+        "lease.receipts",
+        "Receipts",
+        "leases",
+        ("b",),
+        "Show what was submitted from this host, with the server's confirmation.",
+        footer=65,
+    ),
     Action("lease.release", "Release", "leases", ("D",), "Give the package back; open tasks go to others.", True, 30),
     # Package
     Action("package.open", "Open", "package", ("enter",), "Open this task for reading and filling in.", footer=10),
@@ -192,6 +201,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("form.add", "Add", "form", ("ctrl+n",), "Add an entry to the list.", footer=30, urgent=True),
     Action("form.remove", "Take out", "form", ("ctrl+o",), "Take out this entry.", footer=35, urgent=True),
     Action("form.leave", "Back", "form", ("escape",), "Leave the field; what you typed is saved.", footer=40),
+    # Claims
+    Action("claim.ask", "Claim", "claim", ("enter",), "Ask the service for this work.", True, 1),
+    Action("claim.open", "Open", "claim", ("enter",), "Open the package that was assigned.", footer=2),
+    Action("claim.again", "Ask again", "claim", ("enter",), "Go back to the form.", footer=3),
     # Submissions
     Action("submit.send", "Send", "submit", ("enter",), "Send the submission that is shown.", footer=1),
     # Receipts

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.screen import Screen
+from textual.widget import Widget
 
 from expb_tui import __version__
 from expb_tui.core.errors import ExpbError
@@ -17,7 +19,7 @@ from expb_tui.present import leases
 from expb_tui.present.cells import Cell, Tone
 from expb_tui.tui import link, signals, theme
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
-from expb_tui.tui.bridge import Bridge
+from expb_tui.tui.bridge import Bridge, View
 from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.panes.base import plural, sentence
 from expb_tui.tui.screens.base import FrameScreen
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
     from expb_tui.launch import House
 
+_PANES_ONLY = frozenset(
+    {action.id for action in ACTIONS if action.id.startswith("pane.")}
+    | {"work.claim", "app.menu", "app.copy", "app.reload", "app.back", "app.palette"}
+)
 _TWICE = 2.0
 """Seconds within which a second ctrl+c asks to leave."""
 _GRACE = 3.0
@@ -124,7 +130,6 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         signals.install(self, asyncio.get_running_loop())
-        self.bridge.show_in([*self.cockpit_screen.panes, _Frame(self)])
         self.call_after_refresh(self._open)
 
     async def _open(self) -> None:
@@ -184,8 +189,12 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     @property
     def covered(self) -> bool:
-        """Whether something stands over the cockpit's panes."""
-        return len(self.screen_stack) > 1
+        """Whether a dialog stands over the panes: nothing is repainted then."""
+        return not isinstance(self.screen, FrameScreen)
+
+    def show_views(self, views: Iterable[View]) -> None:
+        """These are on top now; header, status and keys always are."""
+        self.bridge.show_in([*views, _Frame(self)])
 
     def draw_frame_soon(self) -> None:
         """Draw the frame once, after what is being handled now."""
@@ -272,9 +281,21 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         return nodes
 
     def actions_now(self) -> list[Action]:
-        """What is possible here and now, in the registry's order."""
+        """What is possible here and now, in the registry's order; keys that would be typed as text are left out."""
         possible = {action.id for node in self._chain() if isinstance(node, Acts) for action in node.actions_here()}
-        return [action for action in ACTIONS if action.id in possible]
+        focused = self.screen.focused
+        return [action for action in ACTIONS if action.id in possible and not self._typed(action, focused)]
+
+    def _typed(self, action: Action, focused: Widget | None) -> bool:
+        if focused is None or action.urgent:
+            return False
+        key = self.keymap.keys(action.id)[0]
+        return focused.check_consume_key(key, key if len(key) == 1 else {"comma": ",", "space": " "}.get(key))
+
+    def can(self, action_id: str) -> bool:
+        """What is about the panes is possible only where they are."""
+        here = isinstance(self.screen, CockpitScreen) if self.screen_stack else False
+        return here or action_id not in _PANES_ONLY
 
     def actions_anywhere(self) -> list[Action]:
         """What is possible in any pane: what the palette offers."""

@@ -98,16 +98,14 @@ class Bridge:
     # Views and repaints
 
     def show_in(self, views: Iterable[View]) -> None:
-        """These views are told of changes from now on."""
+        """These views are told of changes from now on, and of everything that they may have missed."""
         self._views = list(views)
+        self._due.clear()
+        self.mark(*(topic for view in self._views for topic in view.topics))
 
     def mark(self, *topics: str) -> None:
         """Something of these topics has changed."""
         self._dirty.update(topics)
-        self._plan(0.0)
-
-    def uncovered(self) -> None:
-        """The dialog is gone: catch up."""
         self._plan(0.0)
 
     def _plan(self, delay: float) -> None:
@@ -229,7 +227,9 @@ class Bridge:
         self.mark("leases")
 
     async def leases_changed(self) -> None:
-        """Read the journal now: an act of this process has just written it."""
+        """Read the journal now, and ask what is on offer: an act of this process has just changed both."""
+        if self._feed is not None:
+            self._feed.refresh()
         try:
             await self._read_leases()
         except ExpbError as error:

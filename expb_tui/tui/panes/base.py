@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 from expb_tui.core.clock import Clock
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Cell, Glyphs, Tone
+from expb_tui.present.cells import Cell, Glyphs, Table, Tone
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.widgets.line_table import LineTable
@@ -95,6 +95,18 @@ def error_lines(error: ExpbError) -> tuple[Line, ...]:
     if error.next_step:
         lines += [(), (Cell(clean(error.next_step), Tone.INFO),)]
     return tuple(lines)
+
+
+def ordered(table: Table, *first: str) -> Table:
+    """The same table with the columns of these titles first: those that must be seen where there is little room."""
+    titles = [column.title for column in table.columns]
+    order = [titles.index(title) for title in first]
+    order += [index for index in range(len(titles)) if index not in order]
+    return Table(
+        tuple(table.columns[index] for index in order),
+        tuple(row._replace(cells=tuple(row.cells[index] for index in order)) for row in table.rows),
+        table.footer,
+    )
 
 
 def plural(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from expb_tui.present import leases as rows
 from expb_tui.present.cells import Tone
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, plural, sentence
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, plural, sentence
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LeasesPane(TablePane):
     def present(self) -> float | None:
         bridge = self.bridge
         held = bridge.held or ()
-        table = rows.pane(held, self.clock, glyphs=self.glyphs)
+        table = ordered(rows.pane(held, self.clock, glyphs=self.glyphs), "LEFT", "LEASE", "STATE", "ROLE", "PROJECT")
         live = sum(1 for item in held if not item.state.ended)
         self.state = words(plural(live, "lease"), Tone.DIM) if held else ()
         if bridge.held_problem is not None:
@@ -85,7 +85,7 @@ class LeasesPane(TablePane):
             return any(held.renewable for held in targets)
         if action_id == "lease.release":
             return any(held.usable and held.has_token for held in targets)
-        return bool(targets)
+        return bool(targets) or action_id == "lease.receipts"
 
     def copyables(self) -> list[Copyable]:
         held = self.chosen
@@ -104,6 +104,11 @@ class LeasesPane(TablePane):
         held = self.chosen
         if held is not None:
             lease_acts.open_package(self, held)
+
+    def act_lease_receipts(self) -> None:
+        from expb_tui.tui.screens.submit import ReceiptsScreen
+
+        self.cockpit.push_screen(ReceiptsScreen(self.house))
 
     def act_lease_submit(self) -> None:
         held = self.chosen

@@ -11,7 +11,7 @@ from expb_tui.present import opportunities as rows
 from expb_tui.present.cells import Table, Tone
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.link import LinkState, reason
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, plural, sentence
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, plural, sentence
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class WorkPane(TablePane):
             count = sum(item.available for item in items)
             self.state = self.count(plural(count, "task"), fresh.cell) if snapshot.taken_at else (fresh.cell,)
         self.empty = self._why_empty()
-        self.set_table(_without_repetition(rows.table(items, glyphs=self.glyphs)))
+        self.set_table(_arranged(rows.table(items, glyphs=self.glyphs)))
         self.explain()
         self.update()
         return change
@@ -195,13 +195,8 @@ class WorkPane(TablePane):
         self.present()
 
 
-def _without_repetition(table: Table) -> Table:
-    """The project's column goes to the end where every row has the same project: the role says more."""
-    if len({row.cells[0] for row in table.rows}) > 1 or not table.rows:
-        return table
-    order = [*range(1, len(table.columns)), 0]
-    return Table(
-        tuple(table.columns[index] for index in order),
-        tuple(row._replace(cells=tuple(row.cells[index] for index in order)) for row in table.rows),
-        table.footer,
-    )
+def _arranged(table: Table) -> Table:
+    """Role and work first; the project only where there is more than one."""
+    if len({row.cells[0] for row in table.rows}) > 1:
+        return ordered(table, "ROLE", "WORK", "PROJECT", "STATE")
+    return ordered(table, "ROLE", "WORK", "HELD", "STATE", "OBJECTIVES")

@@ -12,6 +12,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from expb_tui.tui.actions import Action
+from expb_tui.tui.bridge import View
+from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.one_line import HeadLine, KeyLine, StatusLine, unread
 
@@ -44,6 +46,15 @@ class FrameScreen(Acts, Screen[Result]):
             self._painted = True
             return self
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def views(self) -> list[View]:
+        """What the bridge keeps up to date while this screen is on top."""
+        return [node for node in self.query("*") if isinstance(node, PaneParts)]
+
+    @on(events.ScreenResume)
+    def catch_up(self) -> None:
+        """On top, for the first time or again: what changed meanwhile is shown now."""
+        self.cockpit.show_views(self.views())
 
     @property
     def cockpit(self) -> CockpitApp:

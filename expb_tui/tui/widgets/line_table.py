@@ -70,6 +70,19 @@ def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: in
         gap = _gap(columns, shown)
         if widths[index] > left - gap:
             least = max(_LEAST, width_of(columns[index].title))
+            before = shown[-1] if shown else None
+            missing = gap + widths[index] - left
+            if (
+                before not in (None, order[0])
+                and columns[index].align == "right"
+                and columns[before].align == "left"
+                and widths[before] - missing >= _LEAST
+            ):
+                # A number is worth more than the end of the long text before it.
+                widths[before] -= missing
+                shown.append(index)
+                left = 0
+                continue
             if shown and (columns[index].align == "right" or left - gap < least):
                 break
             widths[index] = max(1, left - gap)
