@@ -245,6 +245,16 @@ def _command_path(error: click.UsageError) -> str:
     return error.ctx.command_path if error.ctx else PROGRAM
 
 
+def _short_values_split(argv: Sequence[str]) -> list[str]:
+    """``-o=json`` is written too: the sign between a short option and its value is not part of the value."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    parts: list[str] = []
+    for part in argv[:end]:
+        short = len(part) > 3 and part[0] == "-" and part[1].isalpha() and part[2] == "="
+        parts += [part[:2], part[3:]] if short else [part]
+    return [*parts, *argv[end:]]
+
+
 def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
     """Carry out one command line; returns the exit code. Every error ends here, as one or two lines.
 
@@ -254,7 +264,7 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
     state.line = line
     try:
         try:
-            code = root.main(args=list(argv), prog_name=PROGRAM, standalone_mode=False, obj=state)
+            code = root.main(args=_short_values_split(argv), prog_name=PROGRAM, standalone_mode=False, obj=state)
         finally:
             # Before anything is said, or it would be said on the alternate screen.
             if line is not None:

@@ -10,7 +10,7 @@ from expb_tui.cli import diagnostics, examples, inputs
 from expb_tui.cli.acting import act
 from expb_tui.cli.roles import role_option
 from expb_tui.cli.tree import Command, Noun, given
-from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
 from expb_tui.present import envelopes, leases, packages
 
 if TYPE_CHECKING:
@@ -93,6 +93,15 @@ def _print_held(output: Output, held: HeldPackage) -> None:
     if held.tasks:
         output.lines([""])
         output.table(packages.tasks(held))
+
+
+async def _bare_token(house: House) -> Session | None:
+    """The session of a token without a profile, if that is what acts here."""
+    try:
+        session = await house.session()
+    except (SignInNeeded, UsageError):
+        return None
+    return session if session.explicit else None
 
 
 async def _session_for(house: House, held: HeldPackage | None) -> Session:
@@ -283,7 +292,7 @@ def list_packages(ctx: click.Context, everything: bool) -> None:
     output = given(ctx).output()
 
     async def read(house: House) -> list[HeldPackage]:
-        held = await house.desk.held(everything=everything)
+        held = await house.desk.held(session=await _bare_token(house), everything=everything)
         only = house.chosen.profile
         return [one for one in held if only is None or one.profile_name == only]
 
