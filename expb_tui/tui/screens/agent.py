@@ -12,10 +12,11 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.login import register_agent, save_agent_token
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Cell, Tone, cell
+from expb_tui.present.cells import Tone, cell
 from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.dialog import Dialog
+from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class AgentScreen(Dialog[str | None]):
     DEFAULT_CSS = """
     AgentScreen Words { margin: 0 0 1 0; }
     AgentScreen LineInput { margin: 0 0 1 0; }
+    AgentScreen .agent--label { margin: 0; }
     AgentScreen Horizontal { height: 1; }
     """
 
@@ -54,21 +56,21 @@ class AgentScreen(Dialog[str | None]):
                 line("An identity and a token for it are made in this account; the token is saved as its own profile."),
                 line("Making it gives no access: a project's administrator then authorises it for roles.", Tone.DIM),
             )
-            yield Words(line("Name of the agent identity"))
+            yield _label(line("Name of the agent identity"))
             yield LineInput(widget_id="agent-name")
-            yield Words(line("Name of the profile on this host"), line("Left empty it is the agent's name.", Tone.DIM))
+            yield _label(line("Name of the profile on this host"), line("Left empty it is the agent's name.", Tone.DIM))
             yield LineInput(widget_id="agent-profile")
-            yield Words(line("Description, if you like"))
+            yield _label(line("Description, if you like"))
             yield LineInput(widget_id="agent-description")
         else:
             yield Words(
                 line("For a token that was shown once when it was made. It is checked with the service and then saved.")
             )
-            yield Words(line("Name of the profile on this host"))
+            yield _label(line("Name of the profile on this host"))
             yield LineInput(self._profile or "", widget_id="agent-profile")
-            yield Words(line("Address of the service"))
+            yield _label(line("Address of the service"))
             yield LineInput(self._endpoint or self._default_endpoint(), widget_id="agent-endpoint")
-            yield Words(line("Token"), line("Typed or pasted; it is not shown.", Tone.DIM))
+            yield _label(line("Token"), line("Typed or pasted; it is not shown.", Tone.DIM))
             yield LineInput(password=True, widget_id="agent-token")
         yield Words(widget_id="agent-words")
         with Horizontal(id="agent-buttons"):
@@ -109,7 +111,7 @@ class AgentScreen(Dialog[str | None]):
             return
         start(self, self._act, "agent")
 
-    def _say(self, *lines: tuple[Cell, ...]) -> None:
+    def _say(self, *lines: Line) -> None:
         self.query_one("#agent-words", Words).set_lines(*lines)
 
     async def _act(self) -> None:
@@ -136,6 +138,7 @@ class AgentScreen(Dialog[str | None]):
                 )
         except ExpbError as error:
             self._say(*error_lines(error, host(self).look.glyphs))
+            self.query_one("#agent-name" if self._mode == "register" else "#agent-token", LineInput).focus()
             return
         self._saved = profile
         await self._house.forget_session(profile.name)
@@ -175,3 +178,9 @@ class AgentScreen(Dialog[str | None]):
             self._say(*error_lines(error, host(self).look.glyphs))
             return
         self.dismiss(self._saved.name)
+
+
+def _label(*lines: Line) -> Words:
+    words = Words(*lines)
+    words.add_class("agent--label")
+    return words

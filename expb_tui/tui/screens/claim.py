@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,8 +15,9 @@ from expb_tui.core.text import clean, coarse
 from expb_tui.present import leases, opportunities
 from expb_tui.present.cells import Cell, Table, Tone, cell
 from expb_tui.present.times import moment
+from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.host import host, start
-from expb_tui.tui.widgets.controls import LineButton, LineInput
+from expb_tui.tui.widgets.controls import LineInput
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
@@ -32,6 +33,8 @@ _MOST_ROWS = 9
 class ClaimScreen(Dialog["ClaimOutcome | None"]):
     """Dismisses with the outcome of the last claim, or None. ``project_id`` and ``role`` are only chosen beforehand."""
 
+    SCOPES: ClassVar[tuple[str, ...]] = ("claim", "dialog")
+    BINDINGS = bindings("claim", "dialog")
     DEFAULT_CSS = """
     ClaimScreen Words { margin: 0 0 1 0; }
     ClaimScreen LineTable { margin: 0 0 1 0; }
@@ -74,14 +77,19 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                 Words(line("The role decides how many one package may hold.", Tone.DIM), widget_id="claim-hint"),
                 classes="claim--row",
             ),
-            Horizontal(LineButton("Claim", widget_id="claim-go"), classes="claim--row"),
         ]
 
     def on_mount(self) -> None:
-        self.query_one("#claim-go", LineButton).focus()
+        self.query_one(LineTable).focus()
         start(self, self._read, "claim")
 
     def can(self, action_id: str) -> bool:
+        if action_id == "claim.ask":
+            return self._step == "form" and bool(self._items)
+        if action_id == "claim.open":
+            return self._step == "assigned"
+        if action_id == "claim.again":
+            return self._step == "end"
         return action_id != "dialog.accept"
 
     def act_dialog_close(self) -> None:
@@ -90,10 +98,11 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         self.dismiss(self._outcome)
 
     async def _show(self, step: str, *widgets: Widget) -> None:
-        self._step = step
+        self._step = ""
         body = self.query_one("#dialog-body")
         await body.remove_children()
         await body.mount_all(widgets)
+        self._step = step
         self.show_keys()
 
     # What may be asked for
@@ -147,6 +156,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         table.styles.height = 1 + max(1, min(len(items), _MOST_ROWS))
         table.set_table(opportunities.table(items, glyphs=glyphs))
         self._select(table)
+        self.show_keys()
 
     def _select(self, table: LineTable) -> None:
         """The row that was asked for, else the first with work."""
@@ -159,17 +169,14 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             wanted = [key for key, item in self._items.items() if item.available] or wanted
         if wanted:
             table.select(wanted[0])
-        if self._project_id is None:
-            table.focus()
 
     # Asking
 
     @on(LineInput.Submitted)
-    @on(LineButton.Pressed, "#claim-go")
-    def _claim(self) -> None:
+    def act_claim_ask(self) -> None:
         key = self.query_one("#claim-table", LineTable).current_key
         self._typed = self.query_one("#claim-tasks", LineInput).value.strip()
-        if key is None:
+        if key is None or self._step != "form":
             return
         if not (self._typed.isascii() and self._typed.isdecimal() and 1 <= int(self._typed) <= 10_000):
             self.query_one("#claim-hint", Words).set_lines(line("A whole number of at least 1", Tone.BAD))
@@ -178,12 +185,6 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         item = self._items[key]
         self._project_id, self._role = item.project_id, item.role
         start(self, partial(self._ask, item, int(self._typed)), "claim")
-
-    def on_key(self, event: Any) -> None:
-        """Enter in the table goes on to the confirmation; it does not claim by itself."""
-        if event.key == "enter" and isinstance(self.focused, LineTable) and self._step == "form":
-            event.stop()
-            self.query_one("#claim-go", LineButton).focus()
 
     async def _ask(self, item: Opportunity, tasks: int) -> None:
         name = clean(item.project_name or item.project_id)
@@ -194,14 +195,14 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                 session, item.project_id, item.role, tasks, project_name=item.project_name
             )
         except ExpbError as error:
-            await self._end(Words(*error_lines(error, host(self).look.glyphs)), "Try again")
+            await self._show("end", Words(*error_lines(error, host(self).look.glyphs)))
             return
         self._outcome = outcome
         await host(self).bridge.leases_changed()
         if outcome.kind == "assigned":
             await self._assigned(outcome)
         elif outcome.kind == "token-lost":
-            await self._end(Words(*self._token_lost(outcome)), "Claim again")
+            await self._show("end", Words(*self._token_lost(outcome)))
         else:
             await self._nothing(item, outcome)
 
@@ -212,7 +213,6 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         glyphs = host(self).look.glyphs
         ends = held.times.expires_at if held.times else None
         latest = held.times.absolute_expires_at if held.times else None
-        opens = LineButton("Open the package", widget_id="claim-open")
         await self._show(
             "assigned",
             Words(line(f"{glyphs.ok} Assigned: {len(held.tasks)} task{'s' if len(held.tasks) != 1 else ''}", Tone.OK)),
@@ -229,9 +229,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                 )
             ),
             Words(line("Package and lease token are in the journal of this host.", Tone.DIM)),
-            Horizontal(opens, LineButton("Close", widget_id="claim-close"), classes="claim--row"),
         )
-        opens.focus()
 
     async def _nothing(self, item: Opportunity, outcome: ClaimOutcome) -> None:
         """No work is a normal answer; why there is none is worth knowing."""
@@ -243,7 +241,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             words.append(line(f"  The service asks to wait {coarse(outcome.retry_after)}."))
         table = LineTable(Table(opportunities.CAUSE_COLUMNS, ()), framed=False, id="claim-causes")
         table.styles.height = 7
-        await self._end(Words(*words), "Ask again", table)
+        await self._show("end", Words(*words), table)
         try:
             from expb_tui.core.opportunities import explain
 
@@ -251,7 +249,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             causes = await explain(session, item.project_id, item.role, watcher=await self._house.watcher(session))
         except ExpbError as error:
             await table.remove()
-            await self.query_one("#dialog-body").mount(Words(*error_lines(error, glyphs)), before=".claim--row")
+            await self.query_one("#dialog-body").mount(Words(*error_lines(error, glyphs)))
             return
         table.set_table(opportunities.causes_table(causes, glyphs=glyphs))
 
@@ -265,28 +263,12 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             line("  A member of the project can withdraw it sooner."),
         ]
 
-    async def _end(self, words: Words, again: str, *more: Widget) -> None:
-        button = LineButton(again, widget_id="claim-again")
-        await self._show(
-            "end",
-            words,
-            *more,
-            Horizontal(button, LineButton("Close", widget_id="claim-close"), classes="claim--row"),
-        )
-        button.focus()
-
-    @on(LineButton.Pressed, "#claim-again")
-    async def _again(self) -> None:
+    async def act_claim_again(self) -> None:
         await self._show("form", *self._form())
-        self.query_one("#claim-go", LineButton).focus()
+        self.query_one(LineTable).focus()
         start(self, self._read, "claim")
 
-    @on(LineButton.Pressed, "#claim-close")
-    def _close(self) -> None:
-        self.act_dialog_close()
-
-    @on(LineButton.Pressed, "#claim-open")
-    def _open(self) -> None:
+    def act_claim_open(self) -> None:
         from expb_tui.tui.screens.package import PackageScreen
 
         held = self._outcome.held if self._outcome else None

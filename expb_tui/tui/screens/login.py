@@ -89,9 +89,9 @@ class LoginScreen(FrameScreen[str | None]):
 
     async def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)
-        known = self._house.store.read().by_name
-        if self._wanted is not None and self._wanted in known and self._given_endpoint is None:
-            self._begin(self._wanted, None)
+        known = self._house.store.read().by_name.get(self._wanted or "")
+        if known is not None and self._given_endpoint in (None, known.endpoint):
+            self._begin(known.name, None)
         else:
             await self._ask()
 
@@ -121,10 +121,11 @@ class LoginScreen(FrameScreen[str | None]):
     # The steps
 
     async def _page(self, step: str, *children: Vertical | Horizontal | VerticalScroll) -> None:
-        self._step = step
+        self._step = ""  # timers and resizes find nothing to do meanwhile
         page = self.query_one("#login-page", Vertical)
         await page.remove_children()
         await page.mount_all(children)
+        self._step = step
         self.set_class(False, "-qr")
         self._arrange(self.size)
         self.cockpit.draw_frame()
