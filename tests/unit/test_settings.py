@@ -41,7 +41,7 @@ def test_the_file_and_then_the_environment_win(tmp_path: Path) -> None:
         ("theme = 3", "line 1: theme must be a text"),
         ('theme = "a"\n[keys]\n"x.y" = 3', "line 2: keys must be a table of texts"),
         ('theme = "a"\n"theme" = "b"\nx = 1', "at line 2"),
-        ("theme = 'a\n", "line 1"),
+        ("theme = 'a", "end of document"),
         (b"theme = '\xff'", "utf-8"),
     ],
 )
