@@ -106,7 +106,7 @@ class Endpoint:
             log_failure(operation, facts.request_id, error)
             await send_problem(send, internal_error(), path, facts.request_id)
             return
-        await _send(send, answer, facts.request_id)
+        await _send(send, answer)
 
     async def _raw(self, operation: Operation, facts: Facts, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -127,7 +127,6 @@ class Endpoint:
             log_failure(operation, facts.request_id, error)
             await send_problem(send, internal_error(), scope["path"], facts.request_id)
             return
-        response.headers["X-Request-ID"] = facts.request_id
         await response(scope, receive, send)
 
 
@@ -434,11 +433,10 @@ def _outgoing(answer: Answer) -> Outgoing:
     return Outgoing(answer.status, answer.headers, to_json(answer.body), _media(answer.status))
 
 
-async def _send(send: Send, answer: Outgoing, request_id: str) -> None:
+async def _send(send: Send, answer: Outgoing) -> None:
     headers = [
         (b"content-type", answer.media.encode()),
         (b"content-length", str(len(answer.body)).encode()),
-        (b"x-request-id", request_id.encode()),
         *((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()),
     ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -448,7 +446,7 @@ async def _send(send: Send, answer: Outgoing, request_id: str) -> None:
 async def send_problem(send: Send, problem: Problem, path: str, request_id: str) -> None:
     """Answer a problem document."""
     body = to_json(problem.document(path, request_id))
-    await _send(send, Outgoing(problem.status, problem.headers, body, MEDIA_TYPE), request_id)
+    await _send(send, Outgoing(problem.status, problem.headers, body, MEDIA_TYPE))
 
 
 def log_failure(operation: Operation, request_id: str, error: BaseException) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable
+from email.utils import formatdate
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from expb_tui.server.config import is_loopback
 from expb_tui.server.context import Services
@@ -43,6 +44,7 @@ class Gate:
         behind_proxy = self._proxy is not None and _within(peer, self._proxy)
         facts = Facts(str(uuid4()), _client(peer, headers) if behind_proxy else peer)
         scope["expb.facts"] = facts
+        send = self._stamped(send, facts.request_id)
         path: str = scope["path"]
         host = headers.get("host", "")
         if behind_proxy:
@@ -62,10 +64,21 @@ class Gate:
             elif scope["method"] == "POST" and not self._own_origin(headers):
                 refusal = self._refuse_page(403, "Refused", "This form was sent from another site.")
         if refusal is not None:
-            refusal.headers["X-Request-ID"] = facts.request_id
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _stamped(self, send: Send, request_id: str) -> Send:
+        """Adds the request id, and the time of this very answer: leases are judged by it (contract, section 6.2.4)."""
+
+        async def stamped(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                now = time.time() + self._services.database.clock_offset.total_seconds()
+                date = formatdate(now, usegmt=True).encode()
+                message["headers"] = [*message["headers"], (b"date", date), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        return stamped
 
     def _own_host(self, host: str) -> bool:
         own = urlsplit(self._services.issuer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -74,7 +74,7 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
 class _Schemas:
     """JSON schemas of all bodies (strict) and answers, as components."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Sequence[Operation]) -> None:
         bodies: dict[type[BaseModel], None] = {}
         answers: dict[type[BaseModel], None] = {Problem: None, OAuthError: None}
         for operation in operations:
@@ -88,8 +88,15 @@ class _Schemas:
         self._answers, loose = models_json_schema(
             [(model, "serialization") for model in answers], ref_template="#/components/schemas/{model}"
         )
+        forms = {
+            operation.body.__name__ for operation in operations if operation.raw and isinstance(operation.body, type)
+        }
         self.components = {
-            **{f"{name}.input": _strict(schema) for name, schema in strict.get("$defs", {}).items()},
+            # Unknown fields of a form are ignored, as OAuth wants it (RFC 6749, section 3.2).
+            **{
+                f"{name}.input": schema if name in forms else _strict(schema)
+                for name, schema in strict.get("$defs", {}).items()
+            },
             **{name: _readable(schema) for name, schema in loose.get("$defs", {}).items()},
         }
 

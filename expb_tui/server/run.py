@@ -64,6 +64,8 @@ class RunningServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            # Ours is of the very answer, not of the last second or so.
+            date_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=_GRACE,
             backlog=_BACKLOG,

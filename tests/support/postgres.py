@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -119,13 +120,17 @@ def _free_port() -> int:
         return port
 
 
-@pytest.fixture(scope="session")
-def postgres_cluster() -> Iterator[Cluster]:
-    """The session's cluster, with a migrated template database."""
+@contextmanager
+def running_cluster(settings: tuple[str, ...] = _SETTINGS) -> Iterator[Cluster | None]:
+    """A cluster with a migrated template database, for benchmarks and the fixtures; None where PostgreSQL is missing.
+
+    ``settings`` are server settings; those of a benchmark should not switch durability off.
+    """
     binaries = postgres_binaries()
     if binaries is None:
-        missing("postgres", "initdb is not installed")
-    cluster = Cluster(binaries)
+        yield None
+        return
+    cluster = Cluster(binaries, settings)
     try:
         from expb_tui.server.store.database import Database
         from expb_tui.server.store.migrate import migrate
@@ -139,10 +144,26 @@ def postgres_cluster() -> Iterator[Cluster]:
         cluster.stop()
 
 
+@contextmanager
+def fresh_database(cluster: Cluster) -> Iterator[str]:
+    """The address of a database with our schema and nothing else, dropped at the end."""
+    name = f"t_{uuid4().hex}"
+    cluster.run(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
+    yield cluster.url(name)
+    cluster.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    """The session's cluster."""
+    with running_cluster() as cluster:
+        if cluster is None:
+            missing("postgres", "initdb is not installed")
+        yield cluster
+
+
 @pytest.fixture
 def postgres_url(postgres_cluster: Cluster) -> Iterator[str]:
     """The address of a fresh, migrated, empty database."""
-    name = f"t_{uuid4().hex}"
-    postgres_cluster.run(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
-    yield postgres_cluster.url(name)
-    postgres_cluster.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with fresh_database(postgres_cluster) as url:
+        yield url

@@ -37,7 +37,7 @@ _TOO_MANY = "Too many tries for this address. Wait a quarter of an hour."
 
 
 class ApprovalForm(SnakeModel):
-    user_code: str
+    user_code: str = ""
     email: str = ""
     password: str = ""
     auth_ticket: str = ""

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from expb_tui.server.config import is_loopback
 from expb_tui.server.oauth.approval import Decided, Question
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -40,6 +41,7 @@ def words(span: timedelta) -> str:
 
 _ENVIRONMENT = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 _ENVIRONMENT.filters["words"] = words
+_ENVIRONMENT.tests["loopback"] = is_loopback
 _ENVIRONMENT.globals["style"] = Markup(_STYLE)  # noqa: S704 - our own file
 
 
