@@ -1,0 +1,209 @@
+"""The cockpit as tests use it: actions are pressed by their ids, in Textual's pilot and in a real terminal.
+
+Both page objects take the keys from the registry, so that a remapped key breaks no test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from expb_tui.launch import Chosen, House, open_house
+from expb_tui.tui.actions import Keymap
+from expb_tui.tui.app import CockpitApp
+from tests.support.server import LocalServer
+from tests.support.terminal import Terminal, terminal
+
+PROGRAM = str(Path(sys.executable).with_name("expb-tui"))
+PATIENCE = 15.0
+"""Seconds that a wait may take."""
+
+_BYTES = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "shift+tab": "\x1b[Z",
+    "space": " ",
+    "comma": ",",
+    "backspace": "\x7f",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+    "home": "\x1b[H",
+    "end": "\x1b[F",
+    "pageup": "\x1b[5~",
+    "pagedown": "\x1b[6~",
+    "f1": "\x1bOP",
+}
+
+
+def bytes_of(key: str) -> str:
+    """What a terminal sends for a key of the registry."""
+    if key.startswith("ctrl+"):
+        return chr(ord(key[5:].upper()) - 64)
+    return _BYTES.get(key, key)
+
+
+def profiles_file(
+    folder: Path, server: LocalServer | None = None, *, signed_in: bool = False, default: str = "researcher"
+) -> Path:
+    """A profile file of the demo: an agent, and its owner signed out, or signed in by the whole device flow."""
+    entries: dict[str, dict[str, Any]] = {}
+    if server is not None:
+        common = {"scope": "account", "endpoint": server.address, "account_id": server.account_id}
+        entries["researcher"] = {
+            **common,
+            "type": "agent",
+            "agent_id": server.agent_id,
+            "token": server.agent_token,
+            "project_id": server.project_id,
+            "project_name": "checkout-latency",
+        }
+        entries["owner"] = {**common, "type": "user"}
+        if signed_in:
+            tokens = server.sign_in()
+            entries["owner"] |= {
+                "token": tokens["access_token"],
+                "refresh_token": tokens["refresh_token"],
+                "expires_at": "2099-01-01T00:00:00Z",
+            }
+    path = folder / "profiles.json"
+    path.write_text(json.dumps({"default": default, "profiles": entries} if entries else {"profiles": {}}))
+    path.chmod(0o600)
+    return path
+
+
+def environment(folder: Path, **changes: str) -> dict[str, str]:
+    """The environment of a cockpit that lives in ``folder`` alone."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "EXPBENCH_PROFILES": str(folder / "profiles.json"),
+        "EXPB_TUI_STATE_DIR": str(folder / "state"),
+        "EXPB_TUI_CONFIG_DIR": str(folder / "config"),
+        "EXPB_TUI_KEYRING": "off",
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "LC_ALL": "C.UTF-8",
+        **changes,
+    }
+
+
+class PilotCockpit:
+    """The application in this process, without a terminal."""
+
+    def __init__(self, app: CockpitApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *action_ids: str) -> None:
+        """Press the shown key of each action."""
+        for action_id in action_ids:
+            await self.key(self.app.keymap.keys(action_id)[0])
+
+    async def key(self, *keys: str) -> None:
+        """Press keys by name."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def type(self, text: str) -> None:
+        """Type text."""
+        await self.key(*("space" if char == " " else char for char in text))
+
+    @property
+    def text(self) -> str:
+        """The screen as lines."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+    async def wait(self, true: Callable[[], bool], what: str = "") -> None:
+        """Until something is so."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while not true():
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"waited for {what or true}; on the screen:\n{self.text}")
+            await asyncio.sleep(0.02)
+            await self.pilot.pause()
+
+    async def wait_for(self, *words: str, without: str | None = None) -> str:
+        """Until the screen shows all words, and not ``without``; returns it."""
+
+        def shown() -> bool:
+            text = self.text
+            return all(word in text for word in words) and (without is None or without not in text)
+
+        await self.wait(shown, f"{words}, without {without!r}")
+        return self.text
+
+
+@contextlib.asynccontextmanager
+async def piloted(
+    house: House, *, size: tuple[int, int] = (120, 40), settled: str | None = "online"
+) -> AsyncIterator[PilotCockpit]:
+    """A running cockpit; ``settled`` is waited for."""
+    app = CockpitApp(house)
+    async with app.run_test(size=size) as pilot:
+        cockpit = PilotCockpit(app, pilot)
+        if settled is not None:
+            await cockpit.wait_for(settled)
+        yield cockpit
+
+
+def house_in(folder: Path, **chosen: Any) -> House:
+    """A house whose files are all in ``folder``; set the environment with ``environment`` first."""
+    return open_house(Chosen(**chosen))
+
+
+class TerminalCockpit:
+    """The installed program in a pseudo-terminal with a model of the screen."""
+
+    def __init__(self, shown: Terminal, keymap: Keymap | None = None) -> None:
+        self.terminal = shown
+        self.keymap = keymap or Keymap()
+
+    def press(self, *action_ids: str) -> None:
+        """Send the shown key of each action, as fast as a terminal takes them."""
+        for action_id in action_ids:
+            self.terminal.send(bytes_of(self.keymap.keys(action_id)[0]))
+
+    def wait_for(self, *words: str, without: str | None = None) -> str:
+        """Until the screen shows all words, and not ``without``; returns it."""
+        return self.terminal.wait_for(*words, without=without)
+
+    def restored(self) -> bool:
+        """Whether the terminal is as a shell wants it."""
+        return self.terminal.modes() == {
+            "canonical": True,
+            "echo": True,
+            "signals": True,
+            "alternate screen": False,
+            "cursor hidden": False,
+            "mouse": False,
+            "paste": False,
+        }
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        os.kill(self.terminal.pid, number)
+
+
+@contextlib.contextmanager
+def in_terminal(
+    environ: Mapping[str, str], *arguments: str, columns: int = 120, lines: int = 40, settled: str | None = "Commands"
+) -> Iterator[TerminalCockpit]:
+    """The installed program; ``settled`` is waited for."""
+    with terminal([PROGRAM, *arguments], columns=columns, lines=lines, environ=environ) as shown:
+        cockpit = TerminalCockpit(shown)
+        if settled is not None:
+            cockpit.wait_for(settled)
+        yield cockpit
