@@ -129,7 +129,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
 
 Fault = Callable[[Request], "str | Reply"]
 """What to do with a request: ``pass``, ``drop`` (it never arrives), ``lose`` (it arrives, its answer does not), ``cut``
-(half of the answer arrives), or a reply in its place."""
+(half of the answer arrives), ``hold`` and ``withhold`` (request, or answer, wait for ``open``), or a reply instead."""
 
 
 class FaultyWay(Loopback):
@@ -139,6 +139,7 @@ class FaultyWay(Loopback):
         super().__init__(self._forward)
         self.target = target
         self.fault: Fault = lambda request: "pass"
+        self.open = asyncio.Event()
         self._client = httpx.AsyncClient(trust_env=False)
 
     async def _forward(self, request: Request) -> Reply | None:
@@ -147,12 +148,16 @@ class FaultyWay(Loopback):
             return verdict
         if verdict == "drop":
             return None
+        if verdict == "hold":
+            await self.open.wait()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
         answer = await self._client.request(
             request.method, self.target + request.target, headers=headers, content=request.content
         )
         if verdict == "lose":
             return None
+        if verdict == "withhold":
+            await self.open.wait()
         kept = {
             name: value for name, value in answer.headers.items() if name not in ("connection", "transfer-encoding")
         }
@@ -163,7 +168,10 @@ class FaultyWay(Loopback):
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[FaultyWay]:
         async with super().running(), self._client:
-            yield self
+            try:
+                yield self
+            finally:
+                self.open.set()
 
 
 def once(where: Callable[[Request], bool], verdict: str | Reply, *, times: int = 1) -> Fault:

@@ -29,9 +29,15 @@ Verdict = Literal["retry", "ended", "unclear"]
 
 
 def usable_token(row: PackageRow) -> SecretStr:
-    """The lease token. Raises ``TokenLost``, or ``LeaseLost`` for a lease that is known to be lost."""
-    if row.lost_code:
+    """The lease token. Raises ``TokenLost``, ``LeaseLost``, or for a package that ended normally ``package-ended``."""
+    if row.lost_code or row.phase in ("expired", "revoked"):
         raise lost_error(row)
+    if row.phase in ENDED_PHASES:
+        raise ExpbError(
+            f"The package {clean(row.uid)} is {row.phase}",
+            next_step="Nothing more can be done with it; request new work to go on",
+            code="package-ended",
+        )
     if row.token is None:
         raise TokenLost(
             f"The lease token of the package {clean(row.uid)} is not here",
@@ -41,13 +47,16 @@ def usable_token(row: PackageRow) -> SecretStr:
     return row.token
 
 
+_PHASE_REASONS = {"expired": "it ran out", "revoked": "it was withdrawn by a project member"}
+
+
 def lost_error(row: PackageRow) -> LeaseLost:
     """The words for a lost lease."""
     return LeaseLost(
         f"The lease of the package {clean(row.uid)} is lost",
-        cause=row.lost_reason or "the service no longer accepts it",
+        cause=_PHASE_REASONS.get(row.phase) or row.lost_reason or "the service no longer accepts it",
         next_step="Nothing was submitted; drafts stay. Request new work to go on",
-        code=row.lost_code or "lease-lost",
+        code="lease-expired" if row.phase == "expired" else row.lost_code or "lease-lost",
     )
 
 
@@ -60,34 +69,34 @@ async def judge(
     ``ended`` is normal; otherwise the lease is lost and ``LeaseLost`` is raised. ``unclear``: the refusal has another
     reason. Where the package cannot be read, nothing is lost and the read's error is raised.
     """
-    fresh = await context.journal.package(row.uid, row.pin.endpoint) or row
-    if fresh.token != row.token:
-        return "retry", fresh
-    if not locked:
+    now = await _journaled(context, row)
+    if _newer_token(now, row):
+        return "retry", now
+    if not locked and now.phase not in ENDED_PHASES:
         # Somebody may be renewing at this moment, with the new token in an answer that is not journaled yet.
         async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
-            fresh = await context.journal.package(row.uid, row.pin.endpoint) or row
-    if fresh.token is not None and fresh.token != row.token:
-        return "retry", fresh
-    answer = await context.api.read(session, row.uid)
-    now = await context.journal.merge(context.row_of(answer, row.pin))
+            now = await _journaled(context, row)
+    if now.phase not in ENDED_PHASES and not _newer_token(now, row):
+        now, _ = await read(context, session, row)
+    if _newer_token(now, row):
+        return "retry", now
     if now.phase in ("completed", "released", "submitted"):
         return "ended", now
-    if now.token is not None and now.token != row.token:
-        return "retry", now
     if now.phase in ENDED_PHASES:
-        reason = "it was withdrawn by a project member" if now.phase == "revoked" else "it ran out"
-        raise LeaseLost(
-            f"The lease of the package {clean(row.uid)} is lost",
-            cause=reason,
-            next_step="Drafts stay; request new work to go on",
-            code="lease-expired" if now.phase == "expired" else "lease-lost",
-        )
+        raise lost_error(now)
     over = now.times is not None and now.times.remaining(context.clock) <= 0
     if problem.code == "lease-conflict" or (problem.code == "lease-expired" and over):
         reason = "it ran out" if over else "the service no longer accepts its token; somebody else may hold it now"
         raise lost_error(await context.journal.lose(now.id, problem.code, reason, token=row.token))
     return "unclear", now
+
+
+async def _journaled(context: Context, row: PackageRow) -> PackageRow:
+    return await context.journal.package(row.uid, row.pin.endpoint) or row
+
+
+def _newer_token(now: PackageRow, used: PackageRow) -> bool:
+    return now.token is not None and now.token != used.token
 
 
 async def read(context: Context, session: Session, row: PackageRow) -> tuple[PackageRow, PackageAnswer]:
