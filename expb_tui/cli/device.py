@@ -104,7 +104,7 @@ class View:
         """Rewrite the last line, where there is a terminal."""
         if self._terminal:
             columns = shutil.get_terminal_size().columns
-            text = f"{_MARGIN}{self._state}; {self._left()} left; ctrl-c cancels"
+            text = f"{_MARGIN}{self._left()} left; {self._state}; ctrl-c cancels"
             diagnostics.rewrite(_CLEAR_LINE + text[: max(1, columns - 1)])
 
     def close(self) -> None:
