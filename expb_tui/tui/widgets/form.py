@@ -11,6 +11,7 @@ from typing import Any
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.widget import Widget
 
@@ -411,6 +412,11 @@ class FormView(Vertical):
                 question.focus_control()
                 return
 
+    def only_rows(self) -> Rows | None:
+        """The first visible field that repeats."""
+        found = (one.control for one in self.questions.values() if one.display and isinstance(one.control, Rows))
+        return next(found, None)
+
     @on(Question.Edited)
     def _edited(self, event: Question.Edited) -> None:
         event.stop()
@@ -420,3 +426,17 @@ class FormView(Vertical):
     def _left(self, event: Question.Left) -> None:
         event.stop()
         self.post_message(self.Left(event.question.field.kind))
+
+
+def row_around(node: DOMNode | None) -> FormRow | None:
+    """The entry of a repeated field that ``node`` stands in."""
+    while node is not None and not isinstance(node, FormRow):
+        node = node.parent
+    return node
+
+
+def rows_around(node: DOMNode | None) -> Rows | None:
+    """The repeated field that ``node`` stands in."""
+    while node is not None and not isinstance(node, Rows):
+        node = node.parent
+    return node
