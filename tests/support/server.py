@@ -222,3 +222,11 @@ def server_factory(server_template: Template, tmp_path: Path) -> Iterator[Server
 def server(server_factory: ServerFactory) -> LocalServer:
     """A fresh server with the demo in it."""
     return server_factory()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either_server(request: pytest.FixtureRequest, server_factory: ServerFactory) -> LocalServer:
+    """A server with the demo on each database in turn."""
+    if request.param == "sqlite":
+        return server_factory()
+    return server_factory(database=request.getfixturevalue("postgres_url"))
