@@ -13,7 +13,7 @@ from textual.message import Message
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.submissions import draft as drafts
 from expb_tui.core.submissions import evidence
-from expb_tui.core.submissions.fields import Form, Kind
+from expb_tui.core.submissions.fields import Form, Kind, read_number
 from expb_tui.core.submissions.roles import form_for
 from expb_tui.core.submissions.task_view import Section
 from expb_tui.core.text import clean
@@ -264,7 +264,12 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         if isinstance(self._view, RawForm):
             return self._view.text
         assert self._form is not None
-        return drafts.render(self._form, self.values(), sections, problems=self._told or None)
+        values = self.values()
+        for one in self._form.fields:
+            number = read_number(values[one.key]) if one.kind is Kind.NUMBER else None
+            if number is not None and str(number) == values[one.key]:
+                values[one.key] = number  # without quotes, as a person would write it
+        return drafts.render(self._form, values, sections, problems=self._told or None)
 
     def take_text(self, text: str) -> None:
         """Take over what the editor left; what cannot be read is kept word for word."""

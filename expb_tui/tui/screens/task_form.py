@@ -228,7 +228,7 @@ class TaskFormScreen(FrameScreen[bool]):
         self._panel.flush_soon()
 
     def can(self, action_id: str) -> bool:
-        return action_id == "dialog.close"
+        return action_id == "dialog.close" and (self.focused is None or self._panel not in self.focused.ancestors)
 
     async def act_dialog_close(self) -> None:
         try:

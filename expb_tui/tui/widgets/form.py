@@ -94,7 +94,8 @@ class Question(Vertical):
         parts = [clean(field.help)] if field.help and (self._marked or not self._compact) else []
         if field.required:
             parts.insert(0, "required")
-        unit = [Cell(f"  in {clean(field.unit)}", Tone.INFO)] if field.unit else []
+        said = not field.unit or field.label.endswith(field.unit)
+        unit = [] if said else [Cell(f"  in {clean(field.unit)}", Tone.INFO)]
         return (label, *unit, Cell("  " + ". ".join(parts), Tone.DIM)) if parts else (label, *unit)
 
     def mark(self, marked: bool) -> None:

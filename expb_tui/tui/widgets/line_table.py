@@ -158,7 +158,7 @@ class LineTable(LinePanel):
         self._view: tuple[Row, ...] = table.rows
         self._shape = Shape((), (), False, ())
         self._shape_for: Hashable = None
-        self._natural: Sequence[int] = ()
+        self._natural: list[int] = []
 
     # Content
 
@@ -195,7 +195,7 @@ class LineTable(LinePanel):
             return
         before = self.current_key
         if table.columns != self._table.columns:
-            self._natural = ()
+            self._natural = []
             self.sorted_by = None
         self._table = table
         if self.marks:
@@ -222,7 +222,7 @@ class LineTable(LinePanel):
             rows = sorted(rows, key=lambda row: sort_value(row.cells[column].text), reverse=descending)
         rows = tuple(rows)
         if [row.key for row in rows] != [row.key for row in self._view]:
-            self._natural = ()
+            self._natural = []
         self._view = rows
         self._shape_for = None
         if keep is not None:
@@ -247,6 +247,9 @@ class LineTable(LinePanel):
         if self._shape_for != key:
             columns = self._table.columns
             self._natural = natural_widths(columns, self._view, self._natural)
+            if self.sorted_by is not None:  # room for the sign beside the title
+                place = self.sorted_by[0]
+                self._natural[place] = max(self._natural[place], width_of(columns[place].title) + 1)
             self._shape = shape(columns, self._natural, self.inner_width - GUTTER - 1, self._skip)
             self._shape_for = key
         return self._shape

@@ -43,7 +43,7 @@ def wrap(line: Line, width: int, *, indent: int = 0) -> list[Line]:
     A word longer than a line is broken where it must be, so that nothing is hidden.
     """
     width = max(width, 1)
-    indent = min(indent, width // 2)
+    indent = min(indent, width // 2) if width > 3 else 0
     out: list[Line] = []
     current: list[Cell] = []
     used = 0
