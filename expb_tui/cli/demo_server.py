@@ -101,7 +101,8 @@ def _signals_unwind() -> Iterator[None]:
 @contextmanager
 def _server(folder: Path) -> Iterator[dict[str, str]]:
     command = [sys.executable, "-m", "expb_tui", "serve", "--until-eof", "--seed-demo", "-o", "json"]
-    command += ["--port", "0", "--database", f"sqlite:///{folder / 'server.sqlite'}"]
+    # Whoever approves on the same screen should not wait five seconds for the answer.
+    command += ["--device-interval", "1", "--port", "0", "--database", f"sqlite:///{folder / 'server.sqlite'}"]
     log = folder / "server.log"
     with open(log, "wb") as errors:
         server = subprocess.Popen(  # noqa: S603 - this very program

@@ -38,6 +38,7 @@ def not_installed(module: str | None) -> ExpbError:
 @click.option("--seed-demo", is_flag=True, help="Put a small research project with open work into a new database.")
 @click.option("--issuer", metavar="URL", help="The address that people and clients use, where it differs.")
 @click.option("--trusted-proxy", metavar="ADDRESS", help="Believe the X-Forwarded headers of this address or network.")
+@click.option("--device-interval", type=click.IntRange(1), default=5, hidden=True, help="Seconds between polls.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input closes.")
 @click.pass_context
 def serve(
@@ -48,6 +49,7 @@ def serve(
     seed_demo: bool,
     issuer: str | None,
     trusted_proxy: str | None,
+    device_interval: int,
     until_eof: bool,
 ) -> None:
     """Run a local Exp-Bench server until it is stopped with ctrl-c or SIGTERM.
@@ -59,7 +61,7 @@ def serve(
     said = given(ctx)
     output = said.output()
     try:
-        from expb_tui.server.config import ServerError, ServerSettings
+        from expb_tui.server.config import Lifetimes, ServerError, ServerSettings
         from expb_tui.server.run import RunningServer, log_to_standard_error
     except ModuleNotFoundError as error:
         raise not_installed(error.name) from error
@@ -70,6 +72,7 @@ def serve(
         issuer=issuer,
         trusted_proxy=trusted_proxy,
         insecure_http=bool(said.values.get("insecure_http")),
+        lifetimes=Lifetimes(device_interval=device_interval),
     )
 
     log_to_standard_error()
