@@ -48,8 +48,8 @@ class LocalServer:
 
     @property
     def address(self) -> str:
-        """Its origin, such as ``http://127.0.0.1:40001``."""
-        return self.running.address.url
+        """Where it listens, such as ``http://127.0.0.1:40001``: its issuer too, unless the settings name another."""
+        return f"http://{self.running.address.host}:{self.running.address.port}"
 
     @property
     def services(self) -> Services:
