@@ -184,7 +184,7 @@ async def test_a_range_is_marked_from_v_to_v_and_undone_by_back() -> None:
 
 
 async def test_sorting_by_a_column_and_turning_it_round() -> None:
-    lengths = ("12m", "45s", "3h")
+    lengths = ["12m", "45s", "3h"]
     widget = Counting(Table(COLUMNS, tuple(row(number, left) for number, left in enumerate(lengths))))
     async with shown(widget) as pilot:
         await pilot.press("greater_than_sign")
@@ -194,7 +194,7 @@ async def test_sorting_by_a_column_and_turning_it_round() -> None:
         assert [found.cells[0].text for found in widget.rows] == ["3h", "12m", "45s"]
         assert "LEFT\u25be" in screen(pilot)[1]
         await pilot.press("less_than_sign")
-        assert [found.cells[0].text for found in widget.rows] == list(lengths)
+        assert [found.cells[0].text for found in widget.rows] == lengths
 
 
 async def test_hostile_text_is_shown_and_never_obeyed() -> None:
