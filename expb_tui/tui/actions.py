@@ -206,8 +206,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("claim.open", "Open", "claim", ("enter",), "Open the package that was assigned.", footer=2),
     Action("claim.again", "Ask again", "claim", ("enter",), "Go back to the form.", footer=3),
     # Submissions
-    Action("submit.send", "Send", "submit", ("enter",), "Send the submission that is shown.", footer=1),
+    Action("submit.send", "Send", "submit", ("enter",), "Send the submission that is shown.", True, 1),
     # Receipts
+    Action("receipt.open", "Show", "receipt", ("enter",), "Show the receipt whole.", footer=1),
+    Action("receipt.done", "Done", "receipt", ("enter",), "Close the receipt; it is kept.", footer=2),
     Action("receipt.copy", "Copy", "receipt", ("y",), "Send the receipt to this terminal's clipboard.", footer=15),
 )
 

@@ -132,13 +132,11 @@ class LoginScreen(FrameScreen[str | None]):
 
     async def _ask(self, problem: ExpbError | None = None) -> None:
         """Which service, and under which name; what is typed is kept when it was wrong."""
-        guess = DeviceLogin(
-            self._house.store,
-            profile=self._wanted,
-            endpoint=self._given_endpoint or self._house.chosen.endpoint,
-            settings=self._house.settings,
-            clock=self._house.clock,
-        )
+        try:
+            guess = self._device_login(self._wanted, self._given_endpoint or self._house.chosen.endpoint)
+        except ExpbError as error:
+            await self._ended(*error.lines())
+            return
         endpoint = LineInput(self._given_endpoint or guess.endpoint, widget_id="login-endpoint")
         name = LineInput(self._wanted or guess.profile_name, widget_id="login-profile")
         await guess.aclose()
@@ -176,17 +174,20 @@ class LoginScreen(FrameScreen[str | None]):
         self._wanted, self._given_endpoint = name, endpoint or None
         self._begin(name, endpoint or None)
 
+    def _device_login(self, profile: str | None, endpoint: str | None) -> DeviceLogin:
+        """Raises ``UsageError`` where a profile of that name cannot be signed in: an agent's has no sign-in."""
+        house = self._house
+        return DeviceLogin(house.store, profile=profile, endpoint=endpoint, settings=house.settings, clock=house.clock)
+
     def _begin(self, profile: str, endpoint: str | None) -> None:
         start(self, partial(self._sign_in, profile, endpoint), "login")
 
     async def _sign_in(self, profile: str, endpoint: str | None) -> None:
-        login = self._login = DeviceLogin(
-            self._house.store,
-            profile=profile,
-            endpoint=endpoint,
-            settings=self._house.settings,
-            clock=self._house.clock,
-        )
+        try:
+            login = self._login = self._device_login(profile, endpoint)
+        except ExpbError as error:
+            await self._failed(profile, error)
+            return
         await self._page(
             "starting",
             Vertical(Words(line(f"Asking {clean(login.endpoint)} for a code"), centred=True), classes="login--left"),
@@ -204,13 +205,14 @@ class LoginScreen(FrameScreen[str | None]):
                 elif state.kind in ("denied", "expired"):
                     await self._ended(state.text, _NEXT[state.kind])
         except ExpbError as error:
-            if self._step == "starting" and not self._known(profile):
-                await self._ask(error)
-            else:
-                await self._ended(*error.lines())
+            await self._failed(profile, error)
 
-    def _known(self, profile: str) -> bool:
-        return profile in self._house.store.read().by_name
+    async def _failed(self, profile: str, error: ExpbError) -> None:
+        """Back to the questions where they may be answered otherwise, else an end with its next step."""
+        if self._step != "waiting" and profile not in self._house.store.read().by_name:
+            await self._ask(error)
+        else:
+            await self._ended(*error.lines())
 
     async def _wait_page(self, login: DeviceLogin, code: DeviceCode) -> None:
         blocks = not self.cockpit.ascii_only

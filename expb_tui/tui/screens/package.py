@@ -40,12 +40,12 @@ class WholePackage(PackagePane):
         change = super().present()
         held = self.shown
         if held is not None:
-            left = rows.left(held, self.clock)
+            left = f"{rows.left(held, self.clock).text} left  " if not held.state.ended else ""
             self.title = f"Package of the {clean(held.role)}"
             self.state = (
                 *self.state,
                 *((Cell("  "),) if self.state else ()),
-                Cell(f"{left.text} left  ", rows.urgency(held, self.clock)),
+                *((Cell(left, rows.urgency(held, self.clock)),) if left else ()),
                 rows.state(held, self.glyphs),
             )
             self.update()

@@ -62,6 +62,7 @@ class SubmitScreen(Dialog["Receipt | None"]):
         text = clean(write_yaml(self._body), multiline=True)
         self.query_one("#submit-body", LineText).set_lines([_yaml_line(one) for one in text.rstrip("\n").split("\n")])
         self.query_one("#submit-body", LineText).focus()
+        self._say()
         try:
             self._held = await self._house.desk.get(self._uid)
         except ExpbError as error:
@@ -76,7 +77,9 @@ class SubmitScreen(Dialog["Receipt | None"]):
         self.set_interval(1.0, self._tick)
 
     def _say(self, *lines: Line) -> None:
-        self.query_one("#submit-words", Words).set_lines(*lines)
+        words = self.query_one("#submit-words", Words)
+        words.set_lines(*lines)
+        words.display = bool(lines)
 
     def _tick(self) -> None:
         held = self._held
@@ -170,7 +173,10 @@ class ReceiptScreen(Dialog[None]):
         yield Words(*facts_lines([(row.cells[0].text, row.cells[1]) for row in table.rows]))
         yield Words(line("Kept in the journal of this host; the package and the leases pane lead here.", Tone.DIM))
 
-    def act_dialog_accept(self) -> None:
+    def can(self, action_id: str) -> bool:
+        return action_id in ("receipt.done", "receipt.copy", "dialog.close")
+
+    def act_receipt_done(self) -> None:
         self.dismiss(None)
 
     async def act_receipt_copy(self) -> None:
@@ -192,10 +198,11 @@ class ReceiptScreen(Dialog[None]):
 class ReceiptsScreen(Dialog[None]):
     """What was submitted from this host, of one package or of all, newest first; Enter shows one whole."""
 
+    SCOPES: ClassVar[tuple[str, ...]] = ("receipt", "dialog")
+    BINDINGS = bindings("receipt", "dialog")
     DEFAULT_CSS = """
     ReceiptsScreen LineTable { height: 1fr; }
     """
-    BINDINGS = bindings("dialog")
 
     def __init__(self, house: House, *, package_uid: str | None = None) -> None:
         super().__init__("Receipts", width=130, tall=True)
@@ -223,9 +230,9 @@ class ReceiptsScreen(Dialog[None]):
         self.show_keys()
 
     def can(self, action_id: str) -> bool:
-        return action_id != "dialog.accept" or bool(self._receipts)
+        return action_id == "dialog.close" or (action_id == "receipt.open" and bool(self._receipts))
 
-    def act_dialog_accept(self) -> None:
+    def act_receipt_open(self) -> None:
         key = self.query_one(LineTable).current_key
         if key is not None:
             self.app.push_screen(ReceiptScreen(self._receipts[key]))

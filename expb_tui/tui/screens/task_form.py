@@ -194,9 +194,9 @@ class TaskFormScreen(FrameScreen[bool]):
                 self.cockpit.complain(error)
         held, clock = self._held, self._house.clock
         if held is not None:
-            left = leases.left(held, clock)
+            left = f"{leases.left(held, clock).text} left  " if not held.state.ended else ""
             self._text.state = (
-                Cell(f"{left.text} left  ", leases.urgency(held, clock)),
+                *((Cell(left, leases.urgency(held, clock)),) if left else ()),
                 leases.state(held, self.cockpit.look.glyphs),
             )
             self._text.update()
@@ -299,6 +299,7 @@ class TaskFormScreen(FrameScreen[bool]):
         receipt = await self.app.push_screen_wait(screen)
         if receipt is not None:
             self._submitted = True
+            self.cockpit.say(f"Submitted: {clean(receipt.record_kind)} {clean(receipt.record_id)}".rstrip(": "))
             await self._keeper.drop()
             await self.cockpit.bridge.leases_changed()
             await self.app.push_screen_wait(ReceiptScreen(receipt, fresh=True))
