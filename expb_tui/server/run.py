@@ -5,6 +5,7 @@ Several processes serve one PostgreSQL database by being started several times.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
@@ -82,7 +83,7 @@ class RunningServer:
         """Ask ``run`` to end; safe from any thread."""
         self.services.stopping = True
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.leave()
 
 
 def serve(settings: ServerSettings, *, ready: Callable[[Address], None]) -> None:
@@ -103,17 +104,31 @@ def log_to_standard_error() -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but told when it accepts, and ending by itself instead of re-raising the signal."""
+    """uvicorn, but telling when it accepts, sleeping until it is to end, and not re-raising the signal."""
 
     def __init__(self, config: uvicorn.Config, accepting: Callable[[], None], services: Services) -> None:
         super().__init__(config)
         self._accepting = accepting
         self._services = services
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        """End soon; safe from any thread, and before the start."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._leaving.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._accepting()
+
+    async def main_loop(self) -> None:
+        if not self.should_exit:
+            await self._leaving.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -130,7 +145,7 @@ class _Server(uvicorn.Server):
     def _leave(self, number: int, frame: object) -> None:
         # A second signal changes nothing: running requests have a few seconds at most anyway.
         self._services.stopping = True
-        self.should_exit = True
+        self.leave()
 
 
 def _bind(settings: ServerSettings) -> socket.socket:
