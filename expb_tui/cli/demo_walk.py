@@ -12,7 +12,6 @@ from expb_tui.cli.demo_server import USER_PROFILE, World
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import coarse
 from expb_tui.launch import Chosen, House, open_house
-from expb_tui.present.cells import ASCII, UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from expb_tui.cli.output import Output
@@ -37,7 +36,7 @@ class _Walk:
     def __init__(self, there: World, output: Output) -> None:
         self._there = there
         self._output = output
-        self._glyphs: Glyphs = UNICODE if output.unicode else ASCII
+        self._glyphs = output.glyphs
 
     def _done(self, text: str) -> None:
         self._output.lines([f"{self._glyphs.ok} {text}"])

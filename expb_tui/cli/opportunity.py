@@ -11,7 +11,7 @@ from expb_tui.cli.acting import act
 from expb_tui.cli.roles import role_option
 from expb_tui.cli.tree import Noun, given
 from expb_tui.present import opportunities as rows
-from expb_tui.present.cells import Cell, Column, Row, Table, cell
+from expb_tui.present.cells import Cell, Column, Glyphs, Row, Table, cell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,13 +93,13 @@ def list_opportunities(
         ]
 
     def _table(page: OpportunityPage) -> Table:
-        table = rows.table(page.items, wide=output.wide, total=page.total, noun="resources")
+        table = rows.table(page.items, wide=output.wide, total=page.total, noun="resources", glyphs=output.glyphs)
         if page.next:
             return table._replace(footer=f"{table.footer}\nmore: --cursor {page.next} (or --all)")
         return table
 
     def _print_causes(explained: list[_Explained]) -> None:
-        output.show(lambda: [_cause_data(one) for one in explained], lambda: _causes_table(explained))
+        output.show(lambda: [_cause_data(one) for one in explained], lambda: _causes_table(explained, output.glyphs))
 
     act(ctx, work)
 
@@ -131,13 +131,13 @@ def _cause_data(explained: _Explained) -> dict[str, Any]:
     }
 
 
-def _causes_table(explained: list[_Explained]) -> Table:
+def _causes_table(explained: list[_Explained], glyphs: Glyphs) -> Table:
     columns = (Column("PROJECT"), Column("ROLE"), *rows.CAUSE_COLUMNS)
     lines: list[Row] = []
     for one in explained:
         head = (cell(one.item.project_name or one.item.project_id), cell(one.item.role))
-        for row in rows.causes_table(one.causes).rows:
+        for row in rows.causes_table(one.causes, glyphs=glyphs).rows:
             # A blank, not a dash: project and role stand in the first line of their block.
             lines.append(Row(f"{rows.key(one.item)}/{row.key}", (*head, *row.cells)))
             head = (Cell(""), Cell(""))
-    return Table(columns, tuple(lines), f"{len(explained)} roles without work")
+    return Table(columns, tuple(lines), f"{len(explained)} role{'' if len(explained) == 1 else 's'} without work")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from expb_tui.core.errors import UsageError
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Cell, Table, Tone
+from expb_tui.present.cells import ASCII, UNICODE, Cell, Glyphs, Table, Tone
 
 Format = Literal["table", "wide", "json", "yaml"]
 _SPELLINGS: dict[str, Format] = {"table": "table", "wide": "wide", "json": "json", "yaml": "yaml", "yml": "yaml"}
@@ -152,6 +152,11 @@ class Output:
     def unicode(self) -> bool:
         """Whether every character can be written."""
         return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs that can be written."""
+        return UNICODE if self.unicode else ASCII
 
     def _write(self, text: str) -> None:
         stream = sys.stdout

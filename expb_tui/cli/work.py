@@ -89,10 +89,10 @@ def _print_held(output: Output, held: HeldPackage) -> None:
     from expb_tui.core.clock import SYSTEM_CLOCK
 
     output.lines([""])
-    output.table(leases.listing([held], SYSTEM_CLOCK, wide=output.wide)._replace(footer=""))
+    output.table(leases.listing([held], SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs)._replace(footer=""))
     if held.tasks:
         output.lines([""])
-        output.table(packages.tasks(held))
+        output.table(packages.tasks(held, glyphs=output.glyphs)._replace(footer=""))
 
 
 async def _bare_token(house: House) -> Session | None:
@@ -202,7 +202,8 @@ def show(ctx: click.Context, package: str | None, answer: str | None) -> None:
         for task in outcome.held.tasks:
             if task.open:
                 output.lines(["", f"task {task.task_id}"])
-                output.lines(line.text for line in reading_lines(task_view.sections(task.role, task.input)))
+                sections = task_view.sections(task.role, task.input)
+                output.lines(line.text for line in reading_lines(sections, glyphs=output.glyphs))
 
     act(ctx, read)
 
@@ -299,7 +300,10 @@ def list_packages(ctx: click.Context, everything: bool) -> None:
     held = act(ctx, read)
     from expb_tui.core.clock import SYSTEM_CLOCK
 
-    output.show(lambda: [held_data(one) for one in held], lambda: leases.listing(held, SYSTEM_CLOCK, wide=output.wide))
+    output.show(
+        lambda: [held_data(one) for one in held],
+        lambda: leases.listing(held, SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs),
+    )
 
 
 @work.command("adopt")

@@ -107,13 +107,13 @@ CAUSE_COLUMNS = (Column("CAUSE", 22), Column("ANSWER", 14), Column("DETAIL"))
 def causes_table(causes: Sequence[Cause], *, glyphs: Glyphs = UNICODE) -> Table:
     """All causes of emptiness with what is known of each (hazards 20)."""
     looks = {
-        "ok": (f"{glyphs.ok} no", Tone.OK),
-        "blocking": (f"{glyphs.bad} yes", Tone.BAD),
+        "ok": (f"{glyphs.ok} fine", Tone.OK),
+        "blocking": (f"{glyphs.bad} blocks", Tone.BAD),
     }
     rows = []
     for cause in causes:
         words, tone = looks.get(cause.answer.value, (f"{glyphs.lost} not visible", Tone.DIM))
-        detail = " ".join(part for part in (cause.detail, cause.next_step) if part)
+        detail = ". ".join(part.rstrip(".") for part in (cause.detail, cause.next_step) if part)
         rows.append(
             Row(
                 cause.name,
@@ -121,5 +121,5 @@ def causes_table(causes: Sequence[Cause], *, glyphs: Glyphs = UNICODE) -> Table:
             )
         )
     blocking = sum(cause.answer.value == "blocking" for cause in causes)
-    footer = f"{blocking} of {len(causes)} causes apply" if causes else ""
+    footer = f"{blocking} of {len(causes)} causes block" if causes else ""
     return Table(CAUSE_COLUMNS, tuple(rows), footer)

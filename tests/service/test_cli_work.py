@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import yaml
 
 from expb_tui.wire.work import ROLES
 from tests.support import answers
-from tests.support.commands import Commands
+from tests.support.commands import PROGRAM, Commands
 from tests.support.server import LocalServer
+from tests.support.terminal import terminal
 
 
 @pytest.fixture
@@ -230,7 +232,7 @@ def test_an_expired_lease_is_a_failure(commands: Commands, server: LocalServer) 
     done = commands("agent", "work", "submit", "--file", "-", given=json.dumps(submission(answer, "ideator")))
     assert done.code == 1
     assert done.out == ""
-    assert "expired" in done.err
+    assert "it ran out" in done.err
     assert commands("agent", "work", "list", "-o", "json").json()[0]["state"] == "expired"
 
 
@@ -317,3 +319,49 @@ def test_another_account_or_endpoint_is_refused(commands: Commands, server: Loca
     assert commands("auth", "status", "--account", server.account_id).code == 0
     elsewhere = commands("agent", "opportunity", "list", "--api-server-address", "http://127.0.0.1:9")
     assert elsewhere.code == 80
+
+
+HOSTILE = "red \x1b[31m title \x1b]0;owned\x07 bidi \u202e c1 \x9b1m line \u2028 nel \x85 cr \r over"
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_text_from_outside_cannot_steer_a_terminal(
+    form: str, commands: Commands, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = server.sign_in()["access_token"]
+    objective = {
+        "apiVersion": "exp-bench.sre-norns.com/v1",
+        "kind": "objectives",
+        "metadata": {"name": "hostile"},
+        "spec": {
+            "description": HOSTILE,
+            "measure": {"name": HOSTILE, "unit": HOSTILE, "direction": "minimize"},
+            "constraints": [{"name": HOSTILE, "operator": "<", "value": 1.0, "unit": HOSTILE}],
+        },
+    }
+    with server.client(token) as http:
+        made = http.post(
+            f"/v1/projects/{server.project_id}/objectives", json=objective, headers={"Idempotency-Key": "hostile"}
+        )
+        assert made.status_code == 201, made.text
+        path = f"/v1/objectives/{made.json()['metadata']['uid']}"
+        http.patch(path, json={"operation": "activate"}, headers={"If-Match": made.headers["ETag"]})
+    packages = [claim(commands, server, "ideator") for _ in range(2)]
+    ours = next(
+        answer["resource"]["metadata"]["uid"]
+        for answer in packages
+        if answer["resource"]["status"]["tasks"][0]["input"]["objective"]["metadata"]["name"] == "hostile"
+    )
+    command = [PROGRAM, "agent", "work", "show", ours, "-o", form]
+    with terminal(command, columns=200, lines=60, environ=commands.full_environ() | {"NO_COLOR": "1"}) as shown:
+        assert shown.wait_end() == 0
+    text = shown.output.decode()
+    assert "title" in text
+    steering = {
+        char for char in text if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\r\n\t"
+    }
+    assert steering == set()
+    assert "\r over" not in text
+    if form in ("json", "yaml"):
+        read = json.loads(text) if form == "json" else yaml.safe_load(text.replace("\r\n", "\n"))
+        assert read["status"]["tasks"][0]["input"]["objective"]["spec"]["description"] == HOSTILE

@@ -32,11 +32,13 @@ class FixedClock:
         return self.at
 
 
-def held(left: float = 900.0, state: LeaseState = LeaseState.ACTIVE, **changes: object) -> HeldPackage:
+def held(
+    left: float = 900.0, state: LeaseState = LeaseState.ACTIVE, length: float = 900.0, **changes: object
+) -> HeldPackage:
     times = LeaseTimes(
         expires_at=NOW + timedelta(seconds=left + 1),
         absolute_expires_at=NOW + timedelta(hours=4),
-        lease_seconds=900.0,
+        lease_seconds=length,
         server_date=NOW,
         sent_wall=NOW,
         sent_ticks=1000.0,
@@ -101,7 +103,7 @@ def test_a_lease_row_changes_when_it_says_and_not_before() -> None:
 
 
 def test_an_idle_hour_of_a_long_lease_costs_few_repaints() -> None:
-    package, clock, changes = held(4 * 3600.0), FixedClock(), 0
+    package, clock, changes = held(4 * 3600.0, length=4 * 3600.0), FixedClock(), 0
     while clock.at < 1000.0 + 3600.0:
         change = leases.pane([package], clock).next_change
         assert change is not None
@@ -228,8 +230,8 @@ def test_causes_show_what_blocks_and_what_cannot_be_seen() -> None:
         ]
     )
     assert [row.cells[1].tone for row in table.rows] == [Tone.OK, Tone.BAD, Tone.DIM]
-    assert table.rows[1].cells[2].text == "frozen for the audit Ask its owner"
-    assert table.footer == "1 of 3 causes apply"
+    assert table.rows[1].cells[2].text == "frozen for the audit. Ask its owner"
+    assert table.footer == "1 of 3 causes block"
 
 
 def test_freshness_tells_source_age_and_trouble() -> None:
