@@ -75,7 +75,7 @@ class Prompting(Working):
 
 
 class Locked(Working):
-    """Refuses."""
+    """Takes nothing any more; what it holds it still gives."""
 
     def set_password(self, service: str, username: str, password: str) -> None:
         raise KeyringLocked("Failed to unlock the collection!")

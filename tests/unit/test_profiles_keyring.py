@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.profiles import secrets
+from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
+from tests.support.raw_server import Request, raw_server, response
 from tests.support.stranger import entry, rewrite, write
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -223,3 +227,57 @@ def test_signing_out_and_removing_leave_no_trace(vault: Vault, store: ProfileSto
     secrets.forget(store, "owner")
     assert (vault.content(), store.read().by_name) == ({}, {})
     assert "planted" not in "".join(path.read_text() for path in store.path.parent.rglob("*") if path.is_file())
+
+
+async def test_a_refresh_of_what_the_keyring_holds_stays_there_and_survives_a_keyring_that_locks(
+    vault: Vault, store: ProfileStore
+) -> None:
+    turn = 0
+
+    def handler(request: Request, connection: socket.socket) -> None:
+        nonlocal turn
+        if request.target == "/oauth/token":
+            turn += 1
+            told = {"access_token": f"planted-a{turn}", "refresh_token": f"planted-r{turn}", "expires_in": 900}
+            body = json.dumps(told | {"scope": "account", "account_id": "acc-1"})
+        else:
+            body = json.dumps({"type": "user", "as": request.headers["authorization"]})
+        connection.sendall(response("200 OK", body.encode()))
+
+    async def acting() -> str:
+        session = Session.open(store)
+        answer = await session.request("GET", "/v1/principal")
+        await session.aclose()
+        return str(answer.body["as"])
+
+    def about_to_expire() -> None:
+        soon = datetime.now(UTC) + timedelta(seconds=5)
+        store.edit(lambda profiles: profiles.put(replace(profiles.by_name["owner"], expires_at=soon)))
+
+    with raw_server(handler) as server:
+        vault.is_("Working")
+        secrets.keep(store, replace(USER, endpoint=server.address))
+        about_to_expire()
+        assert await acting() == "Bearer planted-a1"
+        assert "planted" not in every_file_beside(store)
+        assert await acting() == "Bearer planted-a1"
+        about_to_expire()
+        vault.is_("Locked")
+        assert await acting() == "Bearer planted-a2"
+        assert store.select().in_keyring
+        assert await acting() == "Bearer planted-a2"  # from the ledger: the keyring still holds what was spent
+        vault.is_("Working")
+        assert await acting() == "Bearer planted-a2"
+        assert "planted-a2" in "".join(vault.content().values())
+        assert "planted" not in every_file_beside(store)
+        assert [
+            one.body.decode().partition("refresh_token=planted-")[2][:7] for one in server.requests if one.body
+        ] == [
+            "refresh",
+            "r1",
+        ]
+
+
+def every_file_beside(store: ProfileStore) -> str:
+    files = [store.path, *store.side.iterdir()]
+    return "".join(path.read_text() for path in files)

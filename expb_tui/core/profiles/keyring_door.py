@@ -130,7 +130,10 @@ def ask(
     limit: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One question to the keyring in a child process; ``limit`` is seconds, ``READ_LIMIT`` by default. Raises ``KeyringFailure``."""
+    """One question to the keyring in a child process; ``limit`` is seconds, ``READ_LIMIT`` by default.
+
+    Raises ``KeyringFailure``.
+    """
     import signal
     import subprocess
 
@@ -151,7 +154,8 @@ def ask(
         raise KeyringFailure("The system keyring was not asked", cause=error.strerror or str(error)) from error
     try:
         output, _ = child.communicate(
-            json.dumps({"op": operation, "user": user, "value": value}).encode(), timeout=max(0.05, READ_LIMIT if limit is None else limit)
+            json.dumps({"op": operation, "user": user, "value": value}).encode(),
+            timeout=max(0.05, READ_LIMIT if limit is None else limit),
         )
         answer = json.loads(output)
     except subprocess.TimeoutExpired:

@@ -117,6 +117,12 @@ class Ledger:
             )
         )
 
+    def blank(self) -> None:
+        """Take the tokens out, once they are where they belong and nobody can write a spent one back there."""
+        entry = self.read()
+        if entry is not None and entry.token is not None:
+            self._write(replace(entry, token=None, refresh_token=None))
+
     def lifetime(self, profile: Profile) -> float | None:
         """Seconds that the tokens of this session live, where it was refreshed here before."""
         entry = self.read()

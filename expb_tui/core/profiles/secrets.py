@@ -21,6 +21,7 @@ from expb_tui.core.profiles.keyring_door import KeyringFailure, KeyringState, as
 from expb_tui.core.profiles.ledger import Ledger
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
 
 __all__ = [
     "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe",
@@ -61,16 +62,21 @@ def keep(store: ProfileStore, profile: Profile, *, make_default: bool = False) -
     else:
         state = probe()
         place = KEYRING if state.usable and (state.unattended or not profile.is_agent) else FILE
-    return store.put(in_place(store, replace(profile, secret_place=place)), make_default)
+    profile = replace(profile, secret_place=place)
+    try:
+        entry = in_place(store, profile)
+    except KeyringFailure:
+        entry = replace(profile, secret_place=FILE, in_keyring=False)
+    return store.put(entry, make_default)
 
 
 def in_place(store: ProfileStore, profile: Profile) -> Profile:
-    """The entry for the file: tokens in it, or put into the keyring and blanked, as ``profile.secret_place`` says."""
+    """The entry for the file: tokens in it, or put into the keyring and blanked, as ``profile.secret_place`` says.
+
+    Raises ``KeyringFailure``.
+    """
     if profile.secret_place == KEYRING:
-        try:
-            ask("put", _user(store, profile.name), value=_sealed(profile))
-        except KeyringFailure:
-            return replace(profile, secret_place=FILE, in_keyring=False)
+        ask("put", _user(store, profile.name), value=_sealed(profile))
         return replace(profile, token=None, refresh_token=None, in_keyring=True)
     return replace(profile, in_keyring=False)
 
@@ -153,7 +159,7 @@ def whereabouts(profile: Profile) -> str:
 
 def sign_in_needed(profile: Profile, cause: str) -> SignInNeeded:
     """The words for a credential that cannot be used, with the command that mends it."""
-    command = f"expb-tui --profile={shlex.quote(profile.name)} auth"
+    command = f"expb-tui --profile={clean(shlex.quote(profile.name))} auth"
     return SignInNeeded(
         f"Profile {profile.name!r} cannot be used",
         cause=cause,
@@ -167,6 +173,7 @@ def _put_back(store: ProfileStore, stale: Profile, successor: Profile) -> None:
     """Repair the shared file (or the keyring) after somebody wrote a spent refresh token back."""
     if stale.in_keyring:
         in_place(store, successor)
+        Ledger(store, stale.name).blank()
         _replace(store, stale, lambda old: replace(old, expires_at=successor.expires_at))
     else:
         _replace(

@@ -299,7 +299,13 @@ class Session:
             expires_at=asked + timedelta(seconds=answer.expires_in),
         )
         ledger.record(before, after, answer.expires_in)
-        placed = secrets.in_place(self._store, after)
+        try:
+            placed = secrets.in_place(self._store, after)
+            if placed.in_keyring:
+                ledger.blank()
+        except secrets.KeyringFailure:
+            # Locked for now: the ledger keeps the pair, and the next reader puts it into the keyring.
+            placed = replace(after, token=None, refresh_token=None)
         # A disk that has filled up meanwhile loses nothing: the ledger has the pair, and the next reader puts it back.
         with suppress(FileProblem):
             self._store.edit(lambda profiles: _refreshed(profiles, before, placed), ours_wins=False)
