@@ -181,7 +181,7 @@ async def test_a_lost_failure_report_is_confirmed_by_reading(tmp_path: Path, ser
 
 
 async def test_another_output_under_the_task_is_not_taken_for_ours(tmp_path: Path, server: LocalServer) -> None:
-    async with through(tmp_path, server, patience=1.0) as (way, home):
+    async with through(tmp_path, server, patience=1.0) as (_, home):
         session = home.session()
         held = await home.claim(session)
         saved = home.body(held)

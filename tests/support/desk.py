@@ -69,7 +69,7 @@ class Home:
         return self.store.put(Profile(name, "agent", endpoint=endpoint, **values))
 
     def session(self, name: str = AGENT) -> Session:
-        session = Session.open(self.store, profile=name, settings=SETTINGS)
+        session = Session.open(self.store, profile=name, settings=SETTINGS, clock=self.desk.clock)
         self.sessions.append(session)
         return session
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -107,7 +107,7 @@ class Loopback:
             writer.close()
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Loopback]:
+    async def running(self) -> AsyncIterator[Self]:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         try:
             yield self
@@ -166,7 +166,7 @@ class FaultyWay(Loopback):
         )
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[FaultyWay]:
+    async def running(self) -> AsyncIterator[Self]:
         async with super().running(), self._client:
             try:
                 yield self
