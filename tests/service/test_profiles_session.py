@@ -230,6 +230,32 @@ async def test_an_unreachable_server_does_not_stop_a_token_that_is_still_good(st
         await expired.aclose()
 
 
+async def test_a_refresh_that_takes_its_time_does_not_hold_up_a_token_that_is_good(
+    store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expb_tui.core.profiles.session._BRIEFLY", 0.2)
+    told = {"access_token": "x", "refresh_token": "y", "expires_in": 900, "scope": "account", "account_id": "acc-1"}
+
+    def handler(request: Request, connection: Any) -> None:
+        if request.target == "/oauth/token":
+            time.sleep(1)
+            connection.sendall(response("200 OK", json.dumps(told).encode()))
+        else:
+            connection.sendall(response("200 OK", b'{"type": "user"}'))
+
+    with raw_server(handler) as server:
+        write(
+            store.path, {"default": "a", "profiles": {"a": entry(endpoint=server.address, expires_at=soon(60))}}, age=9
+        )
+        session = Session.open(store)
+        began = time.monotonic()
+        await session.principal()
+        assert time.monotonic() - began < 0.9
+        await session.aclose()  # waits for the refresh, so that its answer is saved
+        assert saved(store, "a")["token"] == "x"
+        assert [one.target for one in server.requests].count("/oauth/token") == 1
+
+
 @pytest.mark.parametrize("changes", [{"scope": "system", "account_id": None}, {"account_id": "acc-2"}])
 async def test_a_refresh_that_answers_for_somebody_else_is_refused(
     store: ProfileStore, changes: dict[str, Any]

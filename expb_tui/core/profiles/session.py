@@ -41,6 +41,10 @@ _REFRESH_LIMIT = 20.0
 _LOCK_WAIT = 45.0
 _RETRY_REFRESH = 10.0
 """Seconds until a refresh that failed for now is tried again, while the token is still good."""
+_COMFORT = 30.0
+"""Seconds of life with which a token is good enough to go on with, while a refresh takes its time."""
+_BRIEFLY = 3.0
+"""Seconds to wait for a refresh in that case."""
 _SECOND_LOOK = 0.25
 """Seconds in which an unlocked program saves the pair that it has just got."""
 
@@ -218,7 +222,7 @@ class Session:
                 self._stamp = stamp
             if self._due(self._held) and self._clock.ticks() >= self._not_before:
                 try:
-                    self._held = await self._uncancelled(self._held)
+                    self._held = await self._renewed(self._held)
                     self._stamp = None
                 except SignInNeeded:
                     raise
@@ -229,14 +233,19 @@ class Session:
                     self._not_before = self._clock.ticks() + _RETRY_REFRESH
             return self._held
 
-    async def _uncancelled(self, held: _Held) -> _Held:
-        """Refresh in a thread that goes on when the caller is cancelled."""
+    async def _renewed(self, held: _Held) -> _Held:
+        """Refresh in a thread, which goes on when the caller is cancelled, or has waited enough with a good token."""
         refresh = asyncio.ensure_future(asyncio.to_thread(self._refresh, held))
         self._refreshing.add(refresh)
         refresh.add_done_callback(self._refreshing.discard)
-        # A cancelled caller leaves nobody to hear the failure; the next one meets it again.
+        # A caller that has gone leaves nobody to hear the failure; the next one meets it again.
         refresh.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(refresh)
+        comfortable = self._left(held) > _COMFORT
+        done, _ = await asyncio.wait({refresh}, timeout=_BRIEFLY if comfortable else None)
+        if done:
+            return refresh.result()
+        self._not_before = self._clock.ticks() + _RETRY_REFRESH
+        return held
 
     def _due(self, held: _Held) -> bool:
         profile = held.profile
@@ -269,7 +278,7 @@ class Session:
     def _refresh(self, held: _Held) -> _Held:
         """Spend the refresh token, unless somebody else has. Blocks; runs in a thread."""
         ledger = Ledger(self._store, self.profile.name)
-        with ledger.locked(_LOCK_WAIT):
+        with ledger.locked(_BRIEFLY if self._left(held) > _COMFORT else _LOCK_WAIT):
             current = self._read(None)
             if not self._due(current):
                 return current
