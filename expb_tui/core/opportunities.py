@@ -114,6 +114,7 @@ class OpportunityFeed:
         try:
             while True:
                 self._wake.clear()
+                self._notice_age()
                 await self._poll()
                 while self._clock.ticks() < self._due:
                     self._notice_age()

@@ -151,6 +151,8 @@ class FaultyWay(Loopback):
         if verdict == "hold":
             await self.open.wait()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
+        if self._client.is_closed:
+            return None
         answer = await self._client.request(
             request.method, self.target + request.target, headers=headers, content=request.content
         )
