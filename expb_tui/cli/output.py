@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.errors import UsageError
 from expb_tui.core.text import clean
-from expb_tui.present.cells import ASCII, UNICODE, Cell, Glyphs, Table, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from expb_tui.present.cells import Cell, Glyphs, Table
 
 Format = Literal["table", "wide", "json", "yaml"]
 _SPELLINGS: dict[str, Format] = {"table": "table", "wide": "wide", "json": "json", "yaml": "yaml", "yml": "yaml"}
@@ -21,15 +24,8 @@ GAP = "   "
 _UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_INK = {
-    Tone.OK: "32",
-    Tone.WARN: "33",
-    Tone.BAD: "31",
-    Tone.INFO: "36",
-    Tone.ACCENT: "1",
-    Tone.DIM: "2",
-    Tone.LINK: "4",
-}
+_INK = {"ok": "32", "warn": "33", "bad": "31", "info": "36", "accent": "1", "dim": "2", "link": "4"}
+"""SGR parameters by tone; the sixteen colours are the terminal's own."""
 
 
 def parse_format(text: str | None) -> Format:
@@ -156,6 +152,8 @@ class Output:
     @property
     def glyphs(self) -> Glyphs:
         """The signs that can be written."""
+        from expb_tui.present.cells import ASCII, UNICODE
+
         return UNICODE if self.unicode else ASCII
 
     def _write(self, text: str) -> None:

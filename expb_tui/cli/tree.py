@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -13,12 +14,12 @@ from click.shell_completion import CompletionItem
 
 from expb_tui.cli import diagnostics
 from expb_tui.cli.options import GLOBALS, GlobalOption
-from expb_tui.cli.output import FORMATS, Output, parse_format
 from expb_tui.core.errors import EXIT_FAILURE, ExpbError, UsageError
-from expb_tui.launch import Chosen
 
 if TYPE_CHECKING:
+    from expb_tui.cli.output import Output
     from expb_tui.first_line import FirstLine
+    from expb_tui.launch import Chosen
 
 PROGRAM = diagnostics.PROGRAM
 
@@ -33,6 +34,7 @@ class Given:
     def chosen(self) -> Chosen:
         """What they choose, as the house wants it. Raises ``UsageError``."""
         from expb_tui.cli import values
+        from expb_tui.launch import Chosen
 
         value = self.values.get
         token = value("token")
@@ -48,6 +50,8 @@ class Given:
 
     def output(self) -> Output:
         """The writer of standard output. Raises ``UsageError``."""
+        from expb_tui.cli.output import Output, parse_format
+
         return Output(parse_format(self.values.get("output")))
 
 
@@ -64,6 +68,8 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 def _complete(option: GlobalOption, incomplete: str) -> list[CompletionItem]:
     if option.dest == "output":
+        from expb_tui.cli.output import FORMATS
+
         words: Sequence[str] = FORMATS
     elif option.dest == "profile":
         words = profile_names()
@@ -96,6 +102,8 @@ def _option(option: GlobalOption) -> click.Option:
 
 def _print_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
+        from expb_tui.cli.output import Output
+
         Output().text(ctx.get_help())
         ctx.exit()
 
@@ -200,6 +208,7 @@ class Noun(_Everywhere, click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
+        from expb_tui.cli.output import Output
         from expb_tui.cli.version import version_line
 
         Output().text(version_line())
@@ -258,10 +267,12 @@ def _short_values_split(argv: Sequence[str]) -> list[str]:
 def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
     """Carry out one command line; returns the exit code. Every error ends here, as one or two lines.
 
-    ``line`` is what already stands on the alternate screen, if anything does.
+    ``line`` is what already stands on the alternate screen, if anything does. The garbage collector, which
+    ``__main__`` keeps out of the start, works from here on.
     """
     state = Given()
     state.line = line
+    gc.enable()
     try:
         try:
             code = root.main(args=_short_values_split(argv), prog_name=PROGRAM, standalone_mode=False, obj=state)
