@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from expb_tui.core.errors import FileProblem
+from expb_tui.core.paths import private_dir
 
 _POLL = 0.02
 
@@ -22,7 +23,7 @@ def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
     Raises ``FileProblem`` (code ``locked``) naming the holder where the time runs out. Blocking: from async
     code call it in a thread.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + timeout

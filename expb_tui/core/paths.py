@@ -76,5 +76,8 @@ def state_dir() -> Path:
 
 def private_dir(path: Path) -> Path:
     """Create ``path`` with mode 0700 (parents too) and return it."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.is_dir():
+        # mkdir's own parents=True would give the parents the ordinary mode.
+        private_dir(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
     return path

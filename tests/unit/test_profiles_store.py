@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from expb_tui.core.errors import FileProblem, SignInNeeded, UsageError
+from expb_tui.core.profiles.ledger import Ledger
 from expb_tui.core.profiles.store import Profile, Profiles, ProfileStore
 from expb_tui.core.secret import SecretStr
 from tests.support.stranger import entry, rewrite, write
@@ -102,6 +103,7 @@ def test_a_new_file_is_as_expbctl_would_write_it(store: ProfileStore, path: Path
     store.put(replace(agent, token=SecretStr("agent-identity-token")))
     assert path.read_text() == AS_EXPBCTL_WRITES
     assert (mode(path), mode(path.parent), mode(store.side)) == (0o600, 0o700, 0o700)
+    assert {mode(file) for file in store.side.iterdir()} == {0o600}
     assert not [name for name in os.listdir(path.parent) if name.startswith(".profiles-")]
 
 
@@ -178,6 +180,12 @@ def test_a_legacy_file_is_read_and_never_written(tmp_path: Path, monkeypatch: py
     assert set(document(tmp_path / "exp-bench" / "profiles.json")["profiles"]) == {"old", "new"}
     monkeypatch.setenv("EXPBENCH_PROFILES", str(tmp_path / "other.json"))
     assert ProfileStore().read() == Profiles()
+
+
+def test_the_folder_is_private_whoever_makes_it_first(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path / "config" / "exp-bench" / "profiles.json")
+    with Ledger(store, "owner").locked():
+        assert [mode(folder) for folder in (store.side, store.path.parent, store.path.parent.parent)] == [0o700] * 3
 
 
 # Broken files

@@ -232,8 +232,7 @@ class ProfileStore:
                 temp, written = self._write_temp(render(ours) + loaded.line_feed)
                 others = self._swap(temp, expected, written)
                 if not others:
-                    with suppress(OSError):
-                        (self.side / "last").write_text(repr(written))
+                    self._note_last(written)
                     return ours, written
             for theirs in others:
                 ours = merge(base, theirs.document, ours, ours_wins=ours_wins)
@@ -319,6 +318,12 @@ class ProfileStore:
                         looks = list(_LOOKS_BESIDE_OTHERS)
 
     # Who wrote last
+
+    def _note_last(self, identity: Identity) -> None:
+        with suppress(OSError):
+            descriptor = os.open(self.side / "last", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w", encoding="ascii") as handle:
+                handle.write(repr(identity))
 
     def _by_others(self, loaded: _Loaded) -> bool:
         """Whether what was loaded was written by an unlocked writer a moment ago."""
