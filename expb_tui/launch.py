@@ -95,7 +95,10 @@ class House:
         """Claims, renewals, releases and submissions over the journal."""
         from expb_tui.core.leases.desk import Desk
 
-        return Desk(self.journal, self.store, clock=self.clock, lease_header=self.settings.lease_header)
+        settings = self.settings
+        return Desk(
+            self.journal, self.store, clock=self.clock, lease_header=settings.lease_header, routes=settings.routes
+        )
 
     async def session(self, profile: str | None = None) -> Session:
         """The session of a profile. None means what was chosen: the token, the profile, the environment's token, or

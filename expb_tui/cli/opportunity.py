@@ -59,12 +59,9 @@ def list_opportunities(
     output = given(ctx).output()
 
     async def work(house: House) -> None:
-        from expb_tui.core.api.work import WorkApi
-
         session = await house.session()
         project_id = await project_of(house, session)
-        api = WorkApi(lease_header=house.settings.lease_header, routes=house.settings.routes)
-        page = await api.opportunities(
+        page = await house.desk.api.opportunities(
             session,
             project_id=project_id,
             role=role,

@@ -39,7 +39,7 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
     "no credential": ("lost", Tone.WARN),
     "completed": ("ok", Tone.DIM),
     "released": ("idle", Tone.DIM),
-    "revoked": ("bad", Tone.DIM),
+    "revoked": ("bad", Tone.BAD),
 }
 """Glyph and tone of each state word; the word itself always stands beside them."""
 
@@ -54,23 +54,27 @@ def state(held: HeldPackage, glyphs: Glyphs = UNICODE) -> Cell:
     return cell(f"{sign} {held.state.value}", tone)
 
 
+def _over(held: HeldPackage) -> bool:
+    return held.state.ended or held.state.value in ("expired", "lost")
+
+
 def left(held: HeldPackage, clock: Clock) -> Words:
-    """The countdown, or ``-`` where the package has ended or nothing is known of its lease."""
-    if held.state.ended or held.times is None:
+    """The countdown, or ``-`` where the lease is over or nothing is known of it."""
+    if _over(held) or held.times is None:
         return Words(MISSING, None)
     return countdown(held.remaining(clock))
 
 
 def urgency(held: HeldPackage, clock: Clock) -> Tone:
     """The tone of the countdown, by the share of the lease that is left; said in words by LEFT and STATE too."""
-    if held.state.ended or held.times is None:
+    if _over(held) or held.times is None:
         return Tone.DIM
     share = held.remaining(clock) / max(1.0, held.times.lease_seconds)
     return Tone.BAD if share <= _VERY_SOON else Tone.WARN if share <= _SOON else Tone.OK
 
 
 def _until_next_tone(held: HeldPackage, clock: Clock) -> float | None:
-    if held.state.ended or held.times is None:
+    if _over(held) or held.times is None:
         return None
     remaining, length = held.remaining(clock), max(1.0, held.times.lease_seconds)
     edges = [remaining - share * length + 0.001 for share in (_SOON, _VERY_SOON)]
@@ -78,7 +82,7 @@ def _until_next_tone(held: HeldPackage, clock: Clock) -> float | None:
 
 
 def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
-    if held.state.ended or held.times is None:
+    if _over(held) or held.times is None:
         return Words("", None)
     length = max(1.0, held.times.lease_seconds)
     remaining = held.remaining(clock)

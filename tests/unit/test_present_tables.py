@@ -311,6 +311,14 @@ def test_envelopes(envelope: dict[str, object], row: list[str]) -> None:
     assert [cell.text for cell in narrow.rows[0].cells] == [row[0], row[1], row[5]]
 
 
+def test_labels_heads_and_bullets_have_tones_of_their_own() -> None:
+    section = Section("Hypothesis", facts=(Fact("unit", "ms"),), prose=("Rationale: it is.",), bullets=("Risk: none",))
+    _, fact, prose, bullet = tasks.toned_lines([section], width=60)
+    assert [(piece.text, piece.tone) for piece in fact] == [("  unit  ", Tone.DIM), ("ms", Tone.TEXT)]
+    assert [(piece.text, piece.tone) for piece in prose] == [("  Rationale: ", Tone.INFO), ("it is.", Tone.TEXT)]
+    assert [piece.tone for piece in bullet] == [Tone.ACCENT, Tone.INFO, Tone.TEXT]
+
+
 def test_footers() -> None:
     assert shown(3) == "3 resources shown"
     assert shown(3, 12) == "3 of 12 resources shown"
