@@ -104,6 +104,19 @@ async def _bare_token(house: House) -> Session | None:
     return session if session.explicit else None
 
 
+async def _settle_cut_off(house: House) -> None:
+    """Find out what became of requests whose sender died, and say what is still not known (hazards 4)."""
+    if any(not one.waiting for one in await house.desk.pending()):
+        try:
+            await house.desk.resolve(await house.session())
+        except ExpbError as error:
+            diagnostics.warn(str(error))
+    for one in await house.desk.pending():
+        about = one.package_id or f"{one.role} in {one.project_name}"
+        state = "is still under way" if one.waiting else "was cut off, and its outcome is not known"
+        diagnostics.note(f"A {one.kind} ({about}) {state}")
+
+
 async def _session_for(house: House, held: HeldPackage | None) -> Session:
     """What was chosen on the command line, else the profile that claimed the package."""
     if held is not None and held.profile_name and house.chosen.profile is None and house.chosen.token is None:
@@ -286,13 +299,14 @@ def release(ctx: click.Context, package: str | None, answer: str | None, yes: bo
 @click.option("--all", "everything", is_flag=True, help="Also packages that ended more than a day ago.")
 @click.pass_context
 def list_packages(ctx: click.Context, everything: bool) -> None:
-    """List the packages that this host holds, by any profile. No network is used.
+    """List the packages that this host holds, by any profile; with --profile only those of that profile.
 
-    With --profile only those of that profile.
+    The service is asked only where an earlier request was cut off before its answer came.
     """
     output = given(ctx).output()
 
     async def read(house: House) -> list[HeldPackage]:
+        await _settle_cut_off(house)
         held = await house.desk.held(session=await _bare_token(house), everything=everything)
         only = house.chosen.profile
         return [one for one in held if only is None or one.profile_name == only]
