@@ -361,3 +361,27 @@ async def test_a_token_with_a_line_break_is_not_sent() -> None:
         await transport.aclose()
         assert server.requests == []
         assert "secret" not in str(caught.value)
+
+
+async def test_a_stream_is_judged_by_its_head_and_a_break_is_a_failure_in_words() -> None:
+    def handler(request: Request, connection: socket.socket) -> None:
+        if request.target == "/v1/refused":
+            connection.sendall(problem("403 Forbidden", "forbidden"))
+        elif request.target == "/v1/moved":
+            connection.sendall(response("302 Found", location="https://elsewhere.example.test/"))
+        else:
+            head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            connection.sendall(head.encode() + b"8\r\ndata: 1\n\r\n")
+            connection.shutdown(socket.SHUT_RDWR)
+
+    async def lines_of(path: str) -> list[str]:
+        async with transport.stream(path, token=TOKEN) as answer:
+            return [line async for line in answer.aiter_lines()]
+
+    with raw_server(handler) as server:
+        transport = Transport(server.address)
+        for path, kind in (("/v1/refused", ApiProblem), ("/v1/moved", Redirected), ("/v1/events", BadAnswer)):
+            with pytest.raises(kind):
+                await lines_of(path)
+        await transport.aclose()
+        assert len(server.requests) == 3
