@@ -193,6 +193,29 @@ async def test_after_a_suspend_a_due_lease_is_renewed_within_two_seconds(tmp_pat
         keeper.cancel()
 
 
+async def test_after_a_reboot_the_package_is_read_before_anything_else(tmp_path: Path) -> None:
+    async with Upstream().running() as upstream, process(tmp_path, upstream.url) as (desk, session):
+        claim = await desk.request(session, PROJECT_ID, "ideator")
+        assert claim.held is not None
+        await desk.journal._door.write(
+            lambda db: (
+                db.execute("UPDATE package SET sent_boot = 'before', sent_wall = '2020-01-01T00:00:00+00:00'").rowcount
+            )
+        )
+        assert (await desk.get(claim.held.uid)).state is LeaseState.EXPIRED, "by the wall clock, which proves nothing"
+
+        async def sessions(_: object) -> Session:
+            return session
+
+        keeper = asyncio.create_task(Renewer(desk, sessions).run())
+        async with asyncio.timeout(5):
+            while (await desk.get(claim.held.uid)).state is not LeaseState.ACTIVE:
+                await asyncio.sleep(0.02)
+        keeper.cancel()
+        assert len(upstream.seen("GET", claim.held.uid)) == 1
+        assert upstream.seen("POST", "renewals") == []
+
+
 async def test_failures_are_tried_again_with_fresh_keys_and_reported(tmp_path: Path) -> None:
     clock = MovingClock()
     notes: list[RenewalNote] = []

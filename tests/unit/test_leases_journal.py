@@ -145,6 +145,15 @@ def test_a_network_file_system_is_refused_with_the_setting_that_moves_it(path: s
     assert "EXPB_TUI_STATE_DIR" in caught.value.next_step
 
 
+async def test_a_journal_there_is_not_even_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("expb_tui.core.leases.filesystem.file_system_of", lambda path, mountinfo=None: "nfs4")
+    journal = Journal(tmp_path / "journal.db")
+    with pytest.raises(FileProblem, match="network file system"):
+        await journal.packages()
+    assert list(tmp_path.iterdir()) == []
+    await journal.aclose()
+
+
 async def test_a_lower_version_is_ignored_and_a_token_never_lost(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.db")
     first = await journal.merge(package_row(version=3, renewals=2))

@@ -17,7 +17,7 @@ def texts(shown: list[Section]) -> list[str]:
     out = []
     for section in shown:
         out.append(section.title)
-        out += [text for fact in section.facts for text in (fact.label, fact.value)]
+        out += [text for fact in (*section.facts, *section.quiet) for text in (fact.label, fact.value)]
         out += [*section.prose, *section.bullets]
     return out
 
@@ -28,7 +28,17 @@ def by_title(role: str, task_input: dict[str, Any]) -> dict[str, Section]:
 
 def test_an_experiment_is_laid_out_for_reading() -> None:
     shown = by_title("experimenter", INPUTS["experimenter"] | {"instructions": ["Warm up for 2 minutes."]})
-    assert list(shown)[:3] == ["Instructions", "Evidence requested", "Hypothesis"]
+    assert list(shown) == [
+        "Instructions",
+        "Objective",
+        "Constraints",
+        "Hypothesis",
+        "Evidence requested",
+        "Experiment",
+    ]
+    assert [fact.label for fact in shown["Experiment"].quiet] == ["Id"]
+    assert shown["Experiment"].facts == ()
+    assert shown["Objective"].prose == ("Lower checkout latency",)
     facts = {fact.label: fact.value for fact in shown["Objective"].facts}
     assert (facts["Measure"], facts["Direction"], facts["Unit"]) == ("p95_ms", "minimize", "ms")
     assert (facts["Baseline"], facts["Target"]) == ("455 ms", "380 ms")
@@ -52,15 +62,15 @@ def test_a_result_shows_measurement_constraints_and_evidence() -> None:
     section = by_title("results-reviewer", {"result": result})["Result under review"]
     facts = {fact.label: fact.value for fact in section.facts}
     assert facts["p95_ms"] == "396.4 ms"
-    assert facts["laterField"] == "kept"
+    assert facts["Later field"] == "kept"
     assert section.bullets[0] == "Constraint error_rate: 0.02 ratio NOT satisfied"
-    assert "sha256 ab" in section.bullets[1]
+    assert section.bullets[1] == "Evidence, log: run · 12 bytes · SHA-256 ab"
     assert "Accepted result 2" in by_title("integrator", {"results": [result, result]})
 
 
 def test_unknown_inputs_are_shown_as_sent() -> None:
     shown = by_title("ideator", {"novelty": {"deep": [1, {"x": "y"}]}, "objective": "just text"})
-    assert '"x": "y"' in shown["novelty"].prose[0]
+    assert '"x": "y"' in shown["Novelty"].prose[0]
     assert shown["Objective"].prose == ("just text",)
 
 

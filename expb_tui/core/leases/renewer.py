@@ -60,6 +60,8 @@ class Renewer:
         self._not_before: dict[int, float] = {}
         self._pause: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
+        self._read: set[int] = set()
+        """Packages that were looked at after a reboot."""
         self._unsaved: dict[int, PackageRow] = {}
         """Confirmed renewals that the journal could not take: they count all the same, and are offered again."""
 
@@ -91,7 +93,7 @@ class Renewer:
             held
             for held in leases
             if held.row_id not in self._busy
-            and self._latest(held).renew_in(self._clock) == 0
+            and (self._latest(held).renew_in(self._clock) == 0 or self._to_be_read(held))
             and now >= self._not_before.get(held.row_id, now)
         ]
 
@@ -100,6 +102,11 @@ class Renewer:
         if unsaved is None or held.state is LeaseState.NO_CREDENTIAL:
             return held
         return held_of(unsaved, clock=self._clock)
+
+    def _to_be_read(self, held: HeldPackage) -> bool:
+        """A reboot came between: by this host's wall clock the lease may look long, or over, and be neither."""
+        unsure = held.times is not None and not held.times.verified() and held.row_id not in self._read
+        return unsure and held.has_token and (held.usable or held.state is LeaseState.EXPIRED)
 
     async def _save(self) -> None:
         for row_id, row in list(self._unsaved.items()):
@@ -132,6 +139,7 @@ class Renewer:
             self._wait(held)
             self._note(held.uid, problem)
         else:
+            self._read.add(held.row_id)
             self._not_before.pop(held.row_id, None)
             self._pause.pop(held.row_id, None)
             if kept is not None:

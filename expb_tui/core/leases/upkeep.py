@@ -47,16 +47,20 @@ def usable_token(row: PackageRow) -> SecretStr:
     return row.token
 
 
-_PHASE_REASONS = {"expired": "it ran out", "revoked": "it was withdrawn by a project member"}
+_PHASE_REASONS = {
+    "expired": "the service takes nothing for it any more",
+    "revoked": "it was withdrawn by a project member",
+}
 
 
 def lost_error(row: PackageRow) -> LeaseLost:
     """The words for a lost lease."""
+    expired = row.phase == "expired" or row.lost_code == "lease-expired"
     return LeaseLost(
-        f"The lease of the package {clean(row.uid)} is lost",
+        f"The lease of the package {clean(row.uid)} {'has expired' if expired else 'is lost'}",
         cause=_PHASE_REASONS.get(row.phase) or row.lost_reason or "the service no longer accepts it",
         next_step="Nothing was submitted; drafts stay. Request new work to go on",
-        code="lease-expired" if row.phase == "expired" else row.lost_code or "lease-lost",
+        code="lease-expired" if expired else row.lost_code or "lease-lost",
     )
 
 
@@ -170,6 +174,8 @@ async def keep(
 ) -> RenewOutcome | None:
     """Renew a lease that is due, unless another process does or did it; one try. For the renewer.
 
+    After a reboot the package is read first (hazards 1): only then is it known how much of the lease is left.
+
     ``unsaved`` is a later answer than the journal holds. Raises ``NotJournaled`` where this one cannot be saved either.
     """
     row = await context.journal.package(package_id, endpoint)
@@ -179,6 +185,8 @@ async def keep(
         row = await context.journal.package(package_id, endpoint) or row
         if unsaved is not None and unsaved.version >= row.version:
             row = unsaved
+        if row.times is not None and not row.times.verified():
+            row, _ = await read(context, session, row)
         if held_of(row, clock=context.clock).renew_in(context.clock) != 0:
             return None
         return await renew_once(context, session, row)

@@ -54,12 +54,14 @@ def render(
     out += _comment("Lines that begin with # are not sent. Save and close the editor to go on.")
     for section in sections:
         out += ["#", *_comment(f"== {section.title} ==")]
-        for fact in section.facts:
-            out += _comment(f"{fact.label}: {fact.value}")
         for paragraph in section.prose:
             out += _comment(paragraph)
+        for fact in section.facts:
+            out += _comment(f"{fact.label}: {fact.value}")
         for bullet in section.bullets:
             out += _comment(f"- {bullet}")
+        for fact in section.quiet:
+            out += _comment(f"({fact.label}: {fact.value})")
     out += ["#", "# " + "=" * 60]
     said = dict(problems or {})
     if general := said.pop("", ""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled block: facts first, then paragraphs (each may hold line feeds), then bullet points."""
+    """A titled block, to be read in this order: paragraphs (each may hold line feeds), facts, bullet points, and in
+    small print the ``quiet`` facts, such as ids."""
 
     title: str
     facts: tuple[Fact, ...] = ()
     prose: tuple[str, ...] = ()
     bullets: tuple[str, ...] = ()
+    quiet: tuple[Fact, ...] = ()
 
 
 def sections(role: str, task_input: Mapping[str, Any]) -> list[Section]:
@@ -41,11 +44,11 @@ def sections(role: str, task_input: Mapping[str, Any]) -> list[Section]:
     out: list[Section] = []
     bullets = _Bullets(out)
     bullets.add("Instructions", _take(rest, "instructions"))
-    bullets.add("Evidence requested", _take(rest, "evidenceRequests", "evidence_requests"))
+    if objective := _take(rest, "objective"):
+        out.extend(_objective(objective))
     if hypothesis := _take(rest, "hypothesis"):
         out.append(_hypothesis(hypothesis))
-    if experiment := _take(rest, "experiment"):
-        out.append(_record("Experiment", experiment, ()))
+    bullets.add("Evidence requested", _take(rest, "evidenceRequests", "evidence_requests"))
     if result := _take(rest, "result"):
         out.append(_result("Result under review", result))
     results = _take(rest, "results")
@@ -53,12 +56,14 @@ def sections(role: str, task_input: Mapping[str, Any]) -> list[Section]:
         out.append(_result(f"Accepted result {number}", item))
     if target := _take(rest, "target"):
         out.append(Section("Target", prose=(_line(target),)))
-    if objective := _take(rest, "objective"):
-        out.extend(_objective(objective))
     bullets.add("Candidates to combine with", _take(rest, "candidates"), _brief)
     bullets.add("Known hypotheses", _take(rest, "knownHypotheses", "known_hypotheses"), _brief)
-    for key, value in rest.items():
-        out.append(_raw(key, value))
+    if experiment := _take(rest, "experiment"):
+        out.append(_record("Experiment", experiment, ("hypothesisId", "objectiveId")))
+    context = _take(rest, "contextId", "context_id")
+    out += [_raw(_label(key), value) for key, value in rest.items()]
+    if context:
+        out.append(Section("Project context", quiet=(Fact("Id", _line(context)),)))
     return out
 
 
@@ -108,6 +113,12 @@ def _block(value: Any) -> str:
     return clean(_cut(_text(value)), multiline=True).strip("\n")
 
 
+def _label(key: str) -> str:
+    """A key of the contract as words: ``hypothesisId`` becomes ``Hypothesis id``."""
+    words = re.sub(r"(?<=[a-z0-9])([A-Z])", r" \1", _line(key)).replace("_", " ").lower()
+    return words[:1].upper() + words[1:]
+
+
 def _raw(key: str, value: Any) -> Section:
     return Section(_line(key), prose=(_block(value),))
 
@@ -129,20 +140,20 @@ def _leftover(record: Any, known: tuple[str, ...]) -> tuple[Fact, ...]:
         return ()
     squeezed = {key.lower() for key in known}
     return tuple(
-        Fact(_line(key), number_text(value))
+        Fact(_label(key), number_text(value))
         for key, value in spec.items()
         if key.replace("_", "").lower() not in squeezed and value not in (None, "", [], {})
     )
 
 
-def _common(record: Any) -> tuple[tuple[str, Any], ...]:
-    return (("Id", part(record, "metadata", "uid")), ("Phase", part(record, "status", "phase")))
+def _quiet(record: Any, *more: tuple[str, Any]) -> tuple[Fact, ...]:
+    return _facts(("Phase", part(record, "status", "phase")), *more, ("Id", part(record, "metadata", "uid")))
 
 
 def _record(title: str, record: Any, known: tuple[str, ...]) -> Section:
     if not isinstance(record, Mapping):
         return _raw(title, record)
-    return Section(title, facts=(*_facts(*_common(record)), *_leftover(record, known)))
+    return Section(title, facts=_leftover(record, known), quiet=_quiet(record))
 
 
 def _quantity(value: Any, unit: Any) -> str:
@@ -165,10 +176,10 @@ def _objective(record: Any) -> list[Section]:
                 ("Baseline", _quantity(part(measure, "baseline"), unit)),
                 ("Target", _quantity(part(measure, "target"), unit)),
                 ("Best so far", _quantity(part(record, "status", "best", "value"), unit)),
-                *_common(record),
             ),
             *_leftover(record, ("description", "measure", "constraints")),
         ),
+        quiet=_quiet(record),
         prose=_prose(("", part(record, "spec", "description"))),
     )
     out = [section]
@@ -197,15 +208,14 @@ def _hypothesis(record: Any) -> Section:
         facts=(
             *_facts(
                 ("Expected effect", _quantity(part(effect, "value"), part(effect, "unit") or "")),
-                *_common(record),
-                ("Made from", part(spec, "parentIds")),
             ),
             *_leftover(record, known),
         ),
+        quiet=_quiet(record, ("Made from", part(spec, "parentIds"))),
         prose=_prose(
             ("", part(spec, "statement")),
-            ("Rationale", part(spec, "rationale")),
             ("Plan", part(spec, "plan")),
+            ("Rationale", part(spec, "rationale")),
         ),
         bullets=tuple(f"Risk: {_block(risk)}" for risk in risks) if isinstance(risks, list) else (),
     )
@@ -239,10 +249,10 @@ def _result(title: str, record: Any) -> Section:
                 ("Samples", part(measured, "samples")),
                 ("Uncertainty", _quantity(part(measured, "uncertainty"), unit)),
                 ("Measured at", part(measured, "measuredAt")),
-                *_common(record),
             ),
             *_leftover(record, known),
         ),
+        quiet=_quiet(record),
         prose=_prose(("", part(spec, "summary"))),
         bullets=(
             *(_answer(item) for item in (answers if isinstance(answers, list) else [])),
@@ -261,12 +271,21 @@ def _answer(item: Any) -> str:
 def _evidence(item: Any) -> str:
     if not isinstance(item, Mapping):
         return _line(item)
-    words = [_line(part(item, "kind") or "evidence"), _line(part(item, "name") or "")]
-    for key in ("uri", "revision", "mediaType", "sizeBytes", "sha256", "note"):
-        value = part(item, key)
-        if value not in (None, ""):
-            words.append(f"{key} {number_text(value)}")
-    return "Evidence " + " · ".join(word for word in words if word)
+    size = part(item, "sizeBytes")
+    described = (
+        _line(part(item, "uri") or ""),
+        _worded("revision", part(item, "revision")),
+        _line(part(item, "mediaType") or ""),
+        f"{number_text(size)} bytes" if size is not None else "",
+        _worded("SHA-256", part(item, "sha256")),
+        _line(part(item, "note") or ""),
+    )
+    head = f"Evidence, {_line(part(item, 'kind') or 'unknown kind')}: {_line(part(item, 'name') or 'without name')}"
+    return " · ".join([head, *(words for words in described if words)])
+
+
+def _worded(word: str, value: Any) -> str:
+    return f"{word} {_line(value)}" if value else ""
 
 
 def _brief(item: Any) -> str:
