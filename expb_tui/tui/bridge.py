@@ -140,11 +140,14 @@ class Bridge:
         """Read the profile file; blocking and quick. The first frame shows it."""
         store = self.house.store
         self._stamp = store.stamp()
+        before = self.profiles_problem
         try:
             self.profiles = store.read()
             self.profiles_problem = None
         except ExpbError as error:
             self.profiles_problem = error
+            if before is None or before.what != error.what:
+                self._teller.complain(error)
         if self.acting is None or self.acting not in self.profiles.by_name:
             chosen = self.house.chosen
             self.acting = None if chosen.token else chosen.profile or self.profiles.default
@@ -196,6 +199,7 @@ class Bridge:
             if stamp != self._stamp:
                 before = self.profile
                 self.read_profiles()
+                self._leases_read = 0.0  # whether a lease has a credential depends on the profiles
                 self.mark("profiles", "link")
                 if _credential(self.profile) != _credential(before):
                     if self.acting:

@@ -33,7 +33,8 @@ class ProfilesPane(TablePane):
         bridge = self.bridge
         table = rows.pane(bridge.profiles, self.clock.now(), selected=bridge.acting, glyphs=self.glyphs)
         problem = bridge.profiles_problem
-        self.state = words(plural(len(table.rows), "profile"), Tone.DIM) if table.rows else ()
+        broken = (Cell(f"{self.glyphs.bad} file", Tone.BAD),) if problem else ()
+        self.state = self.count(plural(len(table.rows), "profile"), *broken) if table.rows else broken
         self.tail = error_lines(problem) if problem else ()
         self.empty = error_lines(problem) if problem else self._welcome()
         first = not self.table.rows
@@ -158,6 +159,7 @@ class ProfilesPane(TablePane):
             if acting is None or not acting.signed_in or acting.name == name:
                 await self.bridge.act_as(name)
             self.bridge.mark("profiles", "link")
+            await self.bridge.leases_changed()
             self.present()
             self.select(name)
             self.cockpit.say(f"Profile {name} is signed in")
@@ -251,7 +253,8 @@ class ProfilesPane(TablePane):
             await work(name)
             await self.house.forget_session(name)
             self.bridge.read_profiles()
-            self.bridge.mark("profiles", "leases", "link")
+            self.bridge.mark("profiles", "link")
+            await self.bridge.leases_changed()
             if name == self.bridge.acting or self.bridge.acting is None:
                 self.bridge.follow()
 

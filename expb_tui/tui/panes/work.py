@@ -167,10 +167,10 @@ class WorkPane(TablePane):
         else:
             lines.append(sentence(f"Nothing stops the {clean(item.role)}: there is no open task just now."))
         for cause in blocking:
-            lines.append(sentence((f"  {glyphs.bad} ", Tone.BAD), (clean(cause.title), Tone.TEXT)))
-            for text, tone in ((cause.detail, Tone.DIM), (cause.next_step, Tone.INFO)):
-                if text:
-                    lines.append(sentence((f"    {clean(text)}", tone)))
+            detail = f": {clean(cause.detail)}" if cause.detail else ""
+            lines.append(sentence((f"  {glyphs.bad} ", Tone.BAD), clean(cause.title), detail))
+            if cause.next_step:
+                lines.append(sentence((f"    {clean(cause.next_step)}", Tone.INFO)))
         if hidden and not item.available:
             names = ", ".join(clean(cause.title) for cause in hidden)
             lines.append(sentence((f"  {glyphs.lost} not visible: {names}", Tone.DIM)))

@@ -85,6 +85,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         """Ask for a new layout where mode, active pane or the number of profiles call for one."""
         state = self._state()
         if plan(self.app.size, state) != plan(self.app.size, self._planned):
+            self._clear_arrangement_cache()  # Textual keeps an arrangement by size alone
             self.refresh(layout=True)
         self._planned = state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 
 from expb_tui.present.cells import Cell, Column, Row, Table, Tone
@@ -47,6 +47,11 @@ class _Choices(LineTable):
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return key not in ("enter", "escape") and super().check_consume_key(key, character)
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave the dialog's keys to the dialog: they bubble up, and the table does not take them for its filter."""
+        if event.key in ("enter", "escape"):
+            event.prevent_default()
 
     def set_filter(self, text: str) -> None:
         super().set_filter(text)

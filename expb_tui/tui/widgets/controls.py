@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -216,9 +216,14 @@ class PickLines(Widget, can_focus=True):
         self._at = 0
 
     @property
+    def offered(self) -> list[str]:
+        """The values of all lines."""
+        return [value for value, _ in self._choices]
+
+    @property
     def value(self) -> list[str]:
         """The picked values in the order of the lines; values that are not on offer stay, at the end."""
-        offered = [value for value, _ in self._choices]
+        offered = self.offered
         chosen = set(self._picked)
         return [value for value in offered if value in chosen] + [v for v in self._picked if v not in offered]
 
@@ -337,11 +342,10 @@ class LineButton(Widget, can_focus=True):
         def control(self) -> LineButton:
             return self.button
 
-    def __init__(self, words: str, *, action: str = "", widget_id: str | None = None, data: Any = None) -> None:
+    def __init__(self, words: str, *, action: str = "", widget_id: str | None = None) -> None:
         super().__init__(id=widget_id)
-        self._words = words
+        self.words = words
         self.act = action
-        self.data = data
 
     def action_press(self) -> None:
         self.post_message(self.Pressed(self))
@@ -350,8 +354,8 @@ class LineButton(Widget, can_focus=True):
         self.action_press()
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        return len(self._words) + 4
+        return len(self.words) + 4
 
     def render_line(self, y: int) -> Strip:
         style = self.rich_style + Style(underline=False)
-        return Strip([Segment(f"[ {self._words} ]", style)]).adjust_cell_length(self.content_size.width, style)
+        return Strip([Segment(f"[ {self.words} ]", style)]).adjust_cell_length(self.content_size.width, style)
