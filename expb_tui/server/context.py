@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from sqlalchemy import Connection, Select, insert, update
+from sqlalchemy import Connection, Select
 from sqlalchemy.exc import IntegrityError
 
 from expb_tui.server.events import record_event
@@ -85,8 +85,8 @@ class Unit:
 
     def fetch(self, kind: Kind, uid: str, *, lock: bool = False) -> RowOf:
         """The row of a kind by its uid, locked if asked. Raises 404; says nothing about who may see it."""
-        query = kind.by_id(uid)
-        row = self.conn.execute(self.database.lock(query, kind.table) if lock else query).one_or_none()
+        query = kind.fetching_locked if lock and self.database.postgres else kind.fetching
+        row = self.conn.execute(query, {"of_uid": uid}).one_or_none()
         if row is None:
             raise not_found()
         return row
@@ -125,7 +125,7 @@ class Unit:
             **columns,
         }
         try:
-            row = self.conn.execute(insert(kind.table).returning(kind.table), values).one()
+            row = self.conn.execute(kind.inserting, values).one()
         except IntegrityError as error:
             raise _duplicate(error, "There is such a record already.") from error
         self.changed(kind, row, "create")
@@ -133,21 +133,17 @@ class Unit:
 
     def update(self, kind: Kind, row: RowOf, **columns: Any) -> RowOf:
         """The record with these columns changed and its version raised; 412 if another was faster."""
-        table = kind.table
-        statement = (
-            update(table)
-            .where(table.c.id == row.id, table.c.version == row.version)
-            .values(
-                version=row.version + 1,
-                updated_at=self.now,
-                modified_by_type=self.actor.type,
-                modified_by=self.actor.id,
-                **columns,
-            )
-            .returning(table)
-        )
+        values = {
+            "of_uid": row.id,
+            "of_version": row.version,
+            "version": row.version + 1,
+            "updated_at": self.now,
+            "modified_by_type": self.actor.type,
+            "modified_by": self.actor.id,
+            **columns,
+        }
         try:
-            changed = self.conn.execute(statement).one_or_none()
+            changed = self.conn.execute(kind.updating, values).one_or_none()
         except IntegrityError as error:
             raise _duplicate(error, "Another record has that name.") from error
         if changed is None:

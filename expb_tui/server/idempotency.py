@@ -41,7 +41,7 @@ KEPT_HEADERS = frozenset({"ETag", "Location", "Cache-Control"})
 
 _RECORD = idempotency_records.c
 _SQLITE_OPEN = sqlite_insert(idempotency_records).on_conflict_do_nothing()
-_POSTGRES_OPEN = postgres_insert(idempotency_records).on_conflict_do_nothing()
+_POSTGRES_OPEN = postgres_insert(idempotency_records).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 _READ = select(_RECORD.digest, _RECORD.status, _RECORD.headers, _RECORD.body).where(
     _RECORD.scope == bindparam("of_scope")
 )

@@ -17,8 +17,10 @@ from functools import cached_property
 from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, Field, create_model
-from sqlalchemy import ColumnElement, Row, Select, Table, select
+from sqlalchemy import ColumnElement, Row, Select, Table, bindparam, insert, select, update
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
+from expb_tui.server.store.database import lock_rows
 from expb_tui.wire.base import WireModel, instant_text
 
 RowOf = Row[Any]
@@ -49,6 +51,29 @@ class Kind:
         column = self.table.c.id
         base = self.select
         return lambda uid: base.where(column == uid)
+
+    # Statements are built once: building one takes longer than running it, and claims run many.
+
+    @cached_property
+    def fetching(self) -> Select[Any]:
+        """The row whose uid is given as ``of_uid``."""
+        return self.select.where(self.table.c.id == bindparam("of_uid"))
+
+    @cached_property
+    def fetching_locked(self) -> Select[Any]:
+        """As ``fetching``, for PostgreSQL, with the lock of ``Database.lock``."""
+        return lock_rows(self.fetching, self.table)
+
+    @cached_property
+    def inserting(self) -> ReturningInsert[Any]:
+        return insert(self.table).returning(self.table)
+
+    @cached_property
+    def updating(self) -> ReturningUpdate[Any]:
+        """The row whose uid and version are given as ``of_uid`` and ``of_version``."""
+        columns = self.table.c
+        mine = (columns.id == bindparam("of_uid"), columns.version == bindparam("of_version"))
+        return update(self.table).where(*mine).returning(self.table)
 
     @cached_property
     def selectable(self) -> Mapping[str, ColumnElement[Any]]:

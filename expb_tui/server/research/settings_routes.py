@@ -124,7 +124,7 @@ def _usage(call: Call, name: str, project_id: str, period: int | None) -> int:
         most = select(func.max(window.claims)).where(window.project_id == project_id, window.opened_at > since)
         return call.conn.execute(most).scalar() or 0
     usage = read_usage(call.conn, project_id, "", call.now)
-    return usage.experiments if name == "concurrent-experiments" else usage.open_hypotheses
+    return usage.experiments if name == "concurrent-experiments" else usage.open_hypotheses + usage.ideas
 
 
 def _shown(call: Call, kind: Kind, row: RowOf, rules: ProjectRules) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -29,6 +30,16 @@ ResultT = TypeVar("ResultT")
 
 _CLOCK = select(func.clock_timestamp())
 _SQLITE_BUSY_SECONDS = 5.0
+
+
+def _write_json(value: Any) -> str:
+    """Several times as fast as the standard library, and a claim writes a package's tasks."""
+    return to_json(value).decode()
+
+
+def lock_rows(query: Select[Any], of: Table | None = None) -> Select[Any]:
+    """PostgreSQL's lock of the rows of a query: ``FOR NO KEY UPDATE``."""
+    return query.with_for_update(key_share=True, of=of)
 
 
 class Database:
@@ -51,6 +62,8 @@ class Database:
                 pool_size=workers,
                 max_overflow=0,
                 hide_parameters=True,
+                json_serializer=_write_json,
+                json_deserializer=from_json,
                 connect_args={"options": "-c timezone=UTC -c lock_timeout=10s", "connect_timeout": 10},
             )
             self._write_threads = self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-db")
@@ -93,7 +106,7 @@ class Database:
 
         Foreign keys to the row may be inserted meanwhile (``FOR NO KEY UPDATE``). ``of`` names the table of a join.
         """
-        return query.with_for_update(key_share=True, of=of) if self.postgres else query
+        return lock_rows(query, of) if self.postgres else query
 
     async def run_write(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
         """Call a blocking function that writes, in the thread that may."""
@@ -125,6 +138,8 @@ def _sqlite_engine(path: str, begin: str, size: int, synchronous: str) -> Engine
         pool_size=size,
         max_overflow=0,
         hide_parameters=True,
+        json_serializer=_write_json,
+        json_deserializer=from_json,
         connect_args={"timeout": _SQLITE_BUSY_SECONDS, "check_same_thread": False, "cached_statements": 512},
     )
 

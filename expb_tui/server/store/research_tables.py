@@ -148,7 +148,8 @@ work_packages = Table(
     Column("renewals", Integer, nullable=False),
     Column("token_verifier", LargeBinary(32), nullable=False),
     Column("tasks", OrderedJson, nullable=False),  # as the agent reads them; the queue's own rows are in work_tasks
-    Index(None, "project_id", "agent_id", "phase"),
+    # These two answer the counts of a claim from the index alone, with thousands of packages out.
+    Index(None, "project_id", "agent_id", "phase", "expires_at"),
     Index(None, "phase", "expires_at"),
     Index(None, "project_id", "phase", "expires_at"),
     Index(None, "project_id", "created_at", "id"),
@@ -172,6 +173,7 @@ work_tasks = Table(
     Index(None, "project_id", "role", "phase", "queued_at", "id"),
     Index(None, "objective_id", "role", "phase"),
     Index(None, "hypothesis_id"),
+    Index(None, "package_id"),
 )
 
 claim_windows = Table(

@@ -63,10 +63,10 @@ def assign(
         raise Problem(409, "project-inactive", "The project is not active.")
     rules = load_rules(unit.conn, account_id, project_id)
     config = rules.role(role)
-    supply = read_supply(unit.conn, project, agent_id, rules, unit.now)
+    supply = read_supply(unit.conn, project, agent_id, rules, unit.now, role)
     if supply.usage.overdue:
         expire_project(unit, project_id)
-        supply = read_supply(unit.conn, project, agent_id, rules, unit.now)
+        supply = read_supply(unit.conn, project, agent_id, rules, unit.now, role)
     if pause := supply.request_pause():
         raise _rate_limited("The agent asks for work too often.", pause)
     if rules.limit("requests-per-minute") is not None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from expb_tui.server.context import SERVICE, Unit
-from expb_tui.server.resources import RowOf
+from expb_tui.server.identity.kinds import AGENT_IDENTITIES, PROJECTS
+from expb_tui.server.resources import Kind, RowOf
 from expb_tui.server.store.research_tables import work_packages
-from expb_tui.server.store.schema import agent_identities, projects
 from expb_tui.server.work.packages import WORK_PACKAGES, is_overdue, open_tasks, write_expired
 from expb_tui.server.work.queue import give_back
 
@@ -81,9 +81,14 @@ def sweep_database(database: Database) -> int:
 
 def lock_project(unit: Unit, project_id: str) -> RowOf | None:
     """The project's row, locked: the first lock of all."""
-    return unit.one(select(projects).where(projects.c.id == project_id), lock=True)
+    return _locked(unit, PROJECTS, project_id)
 
 
 def lock_agent(unit: Unit, agent_id: str) -> RowOf | None:
     """The agent's row, locked: the second lock."""
-    return unit.one(select(agent_identities).where(agent_identities.c.id == agent_id), lock=True)
+    return _locked(unit, AGENT_IDENTITIES, agent_id)
+
+
+def _locked(unit: Unit, kind: Kind, uid: str) -> RowOf | None:
+    query = kind.fetching_locked if unit.database.postgres else kind.fetching
+    return unit.conn.execute(query, {"of_uid": uid}).one_or_none()

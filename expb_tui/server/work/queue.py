@@ -13,11 +13,13 @@ Every function here expects the lock of the project, which makes all of them exc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Select, insert, select, update
+from sqlalchemy import Select, String, bindparam, insert, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from expb_tui.server.context import SERVICE, Unit
 from expb_tui.server.research.kinds import EXPERIMENTS, HOLDS, HYPOTHESES, RESULTS
@@ -35,6 +37,22 @@ SUBJECTS: dict[str, tuple[Kind, str, str, str]] = {
 """The record that a role's task is about: its kind, the task's column, its phase while waiting and while assigned."""
 
 _TASK = work_tasks.c
+_ENQUEUE = insert(work_tasks)
+_OPEN_IDEA = (
+    select(_TASK.id)
+    .where(_TASK.objective_id == bindparam("of_objective"), _TASK.role == "ideator", _TASK.phase == "open")
+    .limit(1)
+)
+_TAKE = (
+    update(work_tasks)
+    .where(_TASK.id == bindparam("of_task"), _TASK.phase == "open")
+    .values(phase="assigned", package_id=bindparam("of_package"))
+)
+_FINISH = (
+    update(work_tasks)
+    .where(_TASK.id == bindparam("of_task"), _TASK.package_id == bindparam("of_package"), _TASK.phase == "assigned")
+    .values(phase="submitted")
+)
 
 
 def enqueue(
@@ -51,7 +69,7 @@ def enqueue(
     """Add a task at the end of the queue; returns its id."""
     uid = str(uuid4())
     unit.conn.execute(
-        insert(work_tasks),
+        _ENQUEUE,
         {
             "id": uid,
             "project_id": project_id,
@@ -71,46 +89,43 @@ def enqueue(
 
 def ensure_idea_task(unit: Unit, project_id: str, objective_id: str) -> None:
     """See to it that the objective has an open ideator task."""
-    open_one = select(_TASK.id).where(
-        _TASK.objective_id == objective_id, _TASK.role == "ideator", _TASK.phase == "open"
-    )
-    if unit.conn.execute(open_one.limit(1)).first() is None:
+    if unit.conn.execute(_OPEN_IDEA, {"of_objective": objective_id}).first() is None:
         enqueue(unit, "ideator", project_id=project_id, objective_id=objective_id)
 
 
-def move(unit: Unit, kind: Kind, ids: Collection[str], waiting: Collection[str], phase: str, **columns: Any) -> int:
-    """Move those of the records that are in one of the ``waiting`` phases to ``phase``; returns how many were."""
-    if not ids:
-        return 0
-    table = kind.table
-    statement = (
-        update(table)
-        .where(table.c.id.in_(ids), table.c.phase.in_(waiting))
-        .values(
-            phase=phase,
-            version=table.c.version + 1,
-            updated_at=unit.now,
-            modified_by_type=unit.actor.type,
-            modified_by=unit.actor.id,
+def move(unit: Unit, kind: Kind, ids: Iterable[str], waiting: Sequence[str], phase: str, **columns: Any) -> int:
+    """Move those of the records that are in a ``waiting`` phase (one or two) to ``phase``; returns how many were."""
+    moved = 0
+    for uid in ids:
+        values = {
+            "of_uid": uid,
+            "was": waiting[0],
+            "or_was": waiting[-1],
+            "phase": phase,
+            "updated_at": unit.now,
+            "modified_by_type": unit.actor.type,
+            "modified_by": unit.actor.id,
             **columns,
-        )
-        .returning(table)
-    )
-    rows = unit.conn.execute(statement).all()
-    for row in rows:
-        unit.changed(kind, row)
-    return len(rows)
+        }
+        for row in unit.conn.execute(_moving(kind), values):
+            unit.changed(kind, row)
+            moved += 1
+    return moved
+
+
+@cache
+def _moving(kind: Kind) -> ReturningUpdate[Any]:
+    columns = kind.table.c
+    waits = columns.phase.in_([bindparam("was", type_=String), bindparam("or_was", type_=String)])
+    statement = update(kind.table).where(columns.id == bindparam("of_uid"), waits).values(version=columns.version + 1)
+    return statement.returning(columns.id, columns.account_id, columns.project_id, columns.version)
 
 
 def mark_assigned(unit: Unit, role: str, tasks: Sequence[Any], package_id: str) -> None:
     """Take open tasks out of the queue for a package, and say so in the records that they are about."""
-    taken = unit.conn.execute(
-        update(work_tasks)
-        .where(_TASK.id.in_([task.id for task in tasks]), _TASK.phase == "open")
-        .values(phase="assigned", package_id=package_id)
-    )
-    if taken.rowcount != len(tasks):
-        raise RuntimeError("a task left the queue under the lock of its project")
+    for task in tasks:
+        if unit.conn.execute(_TAKE, {"of_task": task.id, "of_package": package_id}).rowcount != 1:
+            raise RuntimeError("a task left the queue under the lock of its project")
     if role == "ideator":
         for objective_id in sorted({task.objective_id for task in tasks}):
             ensure_idea_task(unit, tasks[0].project_id, objective_id)
@@ -212,12 +227,7 @@ def forgive(unit: Unit, target_kind: str, target_id: str) -> None:
 
 def finish(unit: Unit, task_id: str, package_id: str) -> bool:
     """Take the one submission of a task; False where somebody else was faster."""
-    taken = unit.conn.execute(
-        update(work_tasks)
-        .where(_TASK.id == task_id, _TASK.package_id == package_id, _TASK.phase == "assigned")
-        .values(phase="submitted")
-    )
-    return taken.rowcount == 1
+    return unit.conn.execute(_FINISH, {"of_task": task_id, "of_package": package_id}).rowcount == 1
 
 
 def withdraw(unit: Unit, query: Select[Any]) -> Sequence[RowOf]:

@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -76,15 +77,17 @@ _CAPACITY_TABLES = (
 class Usage:
     """What is in use in a project now. Leases that ran out do not count, swept or not."""
 
-    overdue: int = 0
-    """Packages whose lease ran out and that are still to be expired."""
+    overdue: bool = False
+    """Whether there are packages whose lease ran out and that are still to be expired."""
     packages: int = 0
     """Active packages of the agent."""
     experiments: int = 0
     """Experiments in anybody's hands."""
     own_experiments: int = 0
     open_hypotheses: int = 0
-    """Not yet tested, rejected or combined, and ideas being worked out."""
+    """Not yet tested, rejected or combined."""
+    ideas: int = 0
+    """Being worked out."""
 
 
 @dataclass(slots=True)
@@ -146,7 +149,7 @@ class Supply:
             if (most := self.rules.limit("concurrent-experiments")) is not None:
                 rooms.append((most - self.usage.experiments, "concurrent-experiments"))
         if role == "ideator" and (most := self.rules.limit("open-hypotheses")) is not None:
-            rooms.append((most - self.usage.open_hypotheses, "open-hypotheses"))
+            rooms.append((most - self.usage.open_hypotheses - self.usage.ideas, "open-hypotheses"))
         if (
             (most := self.rules.limit("total-capacity")) is not None
             and self.capacity is not None
@@ -229,28 +232,38 @@ def _count(*where: ColumnElement[bool], table: Any = work_packages) -> Any:
     return select(func.count()).select_from(table).where(*where).scalar_subquery()
 
 
-def _usage_query() -> Select[Any]:
+@cache
+def _usage_query(role: str | None) -> Select[Any]:
+    """What bears on one role, zero for the rest; on all of them where it is None."""
     project: BindParameter[str] = bindparam("of_project")
     agent: BindParameter[str] = bindparam("of_agent")
     now = bindparam("now", type_=InstantColumn())
-    running = work_tasks.join(work_packages, _PACKAGE.id == _TASK.package_id)
-    in_hand = and_(_TASK.project_id == project, _TASK.phase == "assigned", _PACKAGE.expires_at > now)
-    return select(
-        _count(_PACKAGE.project_id == project, _PACKAGE.phase == "active", _PACKAGE.expires_at <= now),
-        _count(
-            _PACKAGE.project_id == project,
-            _PACKAGE.agent_id == agent,
-            _PACKAGE.phase == "active",
-            _PACKAGE.expires_at > now,
-        ),
-        _count(in_hand, _TASK.role == "experimenter", table=running),
-        _count(in_hand, _TASK.role == "experimenter", _PACKAGE.agent_id == agent, table=running),
-        _count(hypotheses.c.project_id == project, hypotheses.c.phase.in_(OPEN_HYPOTHESIS_PHASES), table=hypotheses),
-        _count(in_hand, _TASK.role == "ideator", table=running),
-    )
+    active = and_(_PACKAGE.project_id == project, _PACKAGE.phase == "active")
+    overdue = select(_PACKAGE.id).where(active, _PACKAGE.expires_at <= now)
+    held = and_(active, _PACKAGE.agent_id == agent, _PACKAGE.expires_at > now)
+    mine = and_(_TASK.project_id == project, _TASK.phase == "assigned")
+
+    def in_hand(of: str) -> Any:
+        # The first count needs nothing but an index, the second is of very few.
+        role_is = _TASK.role == of
+        return _count(mine, role_is, table=work_tasks) - _count(
+            role_is, _TASK.phase == "assigned", _TASK.package_id.in_(overdue), table=work_tasks
+        )
+
+    counts = {"overdue": exists(overdue), "packages": _count(held)}
+    if role in (None, "experimenter"):
+        experimenting = select(_PACKAGE.id).where(held, _PACKAGE.role == "experimenter")
+        counts["experiments"] = in_hand("experimenter")
+        counts["own_experiments"] = _count(
+            _TASK.package_id.in_(experimenting), _TASK.phase == "assigned", table=work_tasks
+        )
+    if role in (None, "ideator"):
+        untested = hypotheses.c.phase.in_(OPEN_HYPOTHESIS_PHASES)
+        counts["open_hypotheses"] = _count(hypotheses.c.project_id == project, untested, table=hypotheses)
+        counts["ideas"] = in_hand("ideator")
+    return select(*(count.label(name) for name, count in counts.items()))
 
 
-_USAGE = _usage_query()
 _LAST_ASSIGNMENT = (
     select(_PACKAGE.role, func.max(_PACKAGE.issued_at).label("issued_at"))
     .where(_PACKAGE.project_id == bindparam("of_project"), _PACKAGE.agent_id == bindparam("of_agent"))
@@ -312,11 +325,10 @@ def _waiting_query() -> Select[Any]:
 _WAITING = _waiting_query()
 
 
-def read_usage(conn: Connection, project_id: str, agent_id: str, now: datetime) -> Usage:
-    """What is in use in a project, seen by one agent."""
-    row = conn.execute(_USAGE, {"of_project": project_id, "of_agent": agent_id, "now": now}).one()
-    overdue, packages, running, own, open_hypotheses, ideas = row
-    return Usage(overdue, packages, running, own, open_hypotheses + ideas)
+def read_usage(conn: Connection, project_id: str, agent_id: str, now: datetime, role: str | None = None) -> Usage:
+    """What is in use in a project, seen by one agent; only as far as it bears on ``role`` where that is given."""
+    of = {"of_project": project_id, "of_agent": agent_id, "now": now}
+    return Usage(**conn.execute(_usage_query(role), of).one()._mapping)
 
 
 def count_capacity(conn: Connection, project_id: str) -> int:
@@ -324,8 +336,10 @@ def count_capacity(conn: Connection, project_id: str) -> int:
     return int(conn.execute(_CAPACITY, {"of_project": project_id}).scalar_one())
 
 
-def read_supply(conn: Connection, project: Any, agent_id: str, rules: ProjectRules, now: datetime) -> Supply:
-    """Usage and pauses, as assignment needs them; ``project`` is its row. The queue is not read."""
+def read_supply(
+    conn: Connection, project: Any, agent_id: str, rules: ProjectRules, now: datetime, role: str | None = None
+) -> Supply:
+    """Usage and pauses, as assignment needs them for ``role``; ``project`` is its row. The queue is not read."""
     of = {"of_project": project.id, "of_agent": agent_id}
     claims = last = None
     if rules.limit("requests-per-minute") is not None:
@@ -339,7 +353,7 @@ def read_supply(conn: Connection, project: Any, agent_id: str, rules: ProjectRul
         now=now,
         project_phase=project.phase,
         rules=rules,
-        usage=read_usage(conn, project.id, agent_id, now),
+        usage=read_usage(conn, project.id, agent_id, now, role),
         project_id=project.id,
         claims=(claims.opened_at, claims.claims) if claims else None,
         last_assignment=last or {},

@@ -161,9 +161,9 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_work_packages_phase_expires_at"), "work_packages", ["phase", "expires_at"], unique=False)
     op.create_index(
-        op.f("ix_work_packages_project_id_agent_id_phase"),
+        op.f("ix_work_packages_project_id_agent_id_phase_expires_at"),
         "work_packages",
-        ["project_id", "agent_id", "phase"],
+        ["project_id", "agent_id", "phase", "expires_at"],
         unique=False,
     )
     op.create_index(
@@ -387,6 +387,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_work_tasks")),
     )
     op.create_index(op.f("ix_work_tasks_hypothesis_id"), "work_tasks", ["hypothesis_id"], unique=False)
+    op.create_index(op.f("ix_work_tasks_package_id"), "work_tasks", ["package_id"], unique=False)
     op.create_index(
         op.f("ix_work_tasks_objective_id_role_phase"), "work_tasks", ["objective_id", "role", "phase"], unique=False
     )
