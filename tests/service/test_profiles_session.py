@@ -274,6 +274,23 @@ async def test_a_refresh_that_answers_for_somebody_else_is_refused(
     assert saved(store, "a")["token"] == "access-0"
 
 
+async def test_a_refresh_that_was_killed_before_its_answer_came_is_named(
+    server: LocalServer, store: ProfileStore
+) -> None:
+    profile = await asyncio.to_thread(signed_in, store, server, left=-1)
+    assert profile.refresh_token is not None
+    ledger = Ledger(store, "owner")
+    with ledger.locked():
+        ledger.intend(profile)  # where the killed process stood
+    form = {"grant_type": "refresh_token", "client_id": CLIENT_ID}
+    with server.client() as http:
+        http.post("/oauth/token", data=form | {"refresh_token": profile.refresh_token.get_secret_value()})
+    session = Session.open(store)
+    with pytest.raises(SignInNeeded, match="cut off before its answer"):
+        await session.principal()
+    await session.aclose()
+
+
 async def test_a_cancelled_caller_does_not_tear_down_a_refresh(server: LocalServer, store: ProfileStore) -> None:
     before = await asyncio.to_thread(signed_in, store, server, left=5)
     session = Session.open(store)

@@ -63,14 +63,14 @@ async def test_nobody_listens() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable) as caught:
         await ask(f"http://127.0.0.1:{port}", "POST")
-    assert (caught.value.code, caught.value.sent) == ("refused", False)
+    assert (caught.value.code, caught.value.outcome_unknown) == ("refused", False)
     assert f"127.0.0.1:{port}" in caught.value.what
 
 
 async def test_the_name_is_unknown() -> None:
     with pytest.raises(Unreachable) as caught:
         await ask("https://no-such-host.invalid", within=8.0)
-    assert (caught.value.code, caught.value.sent) == ("dns", False)
+    assert (caught.value.code, caught.value.outcome_unknown) == ("dns", False)
     assert "no-such-host.invalid" in caught.value.cause
 
 

@@ -26,11 +26,6 @@ class Unreachable(RequestFailure):
 
     code = "unreachable"
 
-    @property
-    def sent(self) -> bool:
-        """False where it is certain that no byte of the request left this host."""
-        return self.outcome_unknown
-
 
 class TlsFailure(RequestFailure):
     """The server's certificate is not trusted: tls-expired, tls-name, tls-unknown-authority, or tls."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from expb_tui.core.api.endpoint import DEFAULT_ENDPOINT, same_endpoint
+from expb_tui.core.api.endpoint import same_endpoint
 from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.document import Profile
-from expb_tui.core.profiles.session import Session
+from expb_tui.core.profiles.session import Session, endpoint_for
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings
@@ -86,11 +85,10 @@ async def save_agent_token(
     if not token:
         raise UsageError("The agent token is empty", next_step="Give the token, or - to read it from standard input")
     profiles = await asyncio.to_thread(store.read)
-    saved = profiles.by_name.get(name or profiles.default or "")
     if name is None:
-        name = saved.name if saved is not None and saved.is_agent else "default"
-        saved = profiles.by_name.get(name)
-    address = endpoint or os.environ.get("EXPBENCH_API_SERVER") or (saved and saved.endpoint) or DEFAULT_ENDPOINT
+        default = profiles.by_name.get(profiles.default or "")
+        name = default.name if default is not None and default.is_agent else "default"
+    address = await asyncio.to_thread(endpoint_for, store, name, endpoint)
     session = Session.open(store, token=token, endpoint=address, settings=settings)
     try:
         principal = await session.principal()

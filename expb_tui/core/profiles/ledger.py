@@ -85,8 +85,8 @@ class Ledger:
             return None
         return replace(profile, token=entry.token, refresh_token=entry.refresh_token, expires_at=entry.expires_at)
 
-    def intend(self, profile: Profile) -> bool:
-        """Write down that the refresh token is about to be sent; answers whether it may have been sent before.
+    def intend(self, profile: Profile) -> None:
+        """Write down that the refresh token is about to be sent.
 
         Raises ``FileProblem`` where there is no room; then nothing must be sent.
         """
@@ -94,9 +94,14 @@ class Ledger:
             raise ValueError("no refresh token")
         sending = digest(profile.refresh_token)
         entry = self._entry_for(profile)
-        interrupted = entry.sending == sending
         self._write(replace(entry, sending=sending, current=sending))
-        return interrupted
+
+    def interrupted(self, profile: Profile) -> bool:
+        """Whether ``profile``'s refresh token was about to be sent once before, and no answer was recorded."""
+        entry = self.read()
+        return (
+            entry is not None and profile.refresh_token is not None and entry.sending == digest(profile.refresh_token)
+        )
 
     def record(self, before: Profile, after: Profile, lifetime: float) -> None:
         """The answer: ``before``'s refresh token is spent, ``after`` holds the new pair."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from expb_tui.core.api.endpoint import DEFAULT_ENDPOINT, check_endpoint, same_endpoint, same_origin
+from expb_tui.core.api.endpoint import check_endpoint, same_endpoint, same_origin
 from expb_tui.core.api.failures import ApiProblem, RequestFailure, bad_answer
 from expb_tui.core.clock import MAX_SLEEP, SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError, UsageError
@@ -19,6 +19,7 @@ from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.agents import register_agent, save_agent_token, use_project
 from expb_tui.core.profiles.document import Profile
 from expb_tui.core.profiles.ledger import Ledger
+from expb_tui.core.profiles.session import endpoint_for
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings, load_settings
@@ -311,12 +312,6 @@ async def _revoke_session(profile: Profile, settings: Settings) -> None:
         await oauth.revoke(transport, settings.client_id, token)
     finally:
         await transport.aclose()
-
-
-def endpoint_for(store: ProfileStore, profile: str, named: str | None) -> str:
-    """Where signing in to ``profile`` goes: ``named``, else ``EXPBENCH_API_SERVER``, else its own, else the service."""
-    saved = store.read().by_name.get(profile)
-    return named or os.environ.get("EXPBENCH_API_SERVER") or (saved and saved.endpoint) or DEFAULT_ENDPOINT
 
 
 def browser_refusal(environ: Mapping[str, str] | None = None) -> str:

@@ -282,6 +282,7 @@ class Session:
             current = self._read(None)
             if not self._due(current):
                 return current
+            cut_off = ledger.interrupted(current.profile)
             try:
                 return self._spend(ledger, current)
             except ApiProblem as problem:
@@ -289,7 +290,7 @@ class Session:
                     raise
                 newer = self._another(current)
                 if newer is None:
-                    raise self._refused(problem) from problem
+                    raise self._refused(problem, cut_off=cut_off) from problem
                 return self._spend(ledger, newer) if self._due(newer) else newer
 
     def _spend(self, ledger: Ledger, held: _Held) -> _Held:
@@ -356,15 +357,23 @@ class Session:
                 return saved
         return None
 
-    def _refused(self, problem: ApiProblem) -> SignInNeeded:
+    def _refused(self, problem: ApiProblem, *, cut_off: bool = False) -> SignInNeeded:
         cause = "the server does not accept its credential"
         if problem.request_id:
             cause += f" (request {problem.request_id})"
+        if cut_off:
+            cause += "; an earlier refresh was cut off before its answer could be saved"
         if self.explicit:
             return SignInNeeded(
                 "The token cannot be used", cause=cause, next_step="Check the token, and whether it was revoked"
             )
         return secrets.sign_in_needed(self.profile, cause)
+
+
+def endpoint_for(store: ProfileStore, profile: str, named: str | None) -> str:
+    """Where signing in to ``profile`` goes: ``named``, else ``EXPBENCH_API_SERVER``, else its own, else the service."""
+    saved = store.read().by_name.get(profile)
+    return named or os.environ.get("EXPBENCH_API_SERVER") or (saved and saved.endpoint) or DEFAULT_ENDPOINT
 
 
 def environment_token() -> SecretStr | None:
