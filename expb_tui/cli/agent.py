@@ -10,7 +10,7 @@ from expb_tui.cli.tree import Noun
 @click.group(
     cls=Noun,
     lazy={
-        "opportunity": ("expb_tui.cli.opportunity:opportunity", "Work on offer, and why there is none."),
+        "opportunity": ("expb_tui.cli.opportunity:opportunity", "Work on offer, per project and role."),
         "work": ("expb_tui.cli.work:work", "Claim, show, renew, submit and release work packages."),
     },
 )

@@ -107,8 +107,17 @@ class View:
             text = f"{_MARGIN}{self._left()} left; {self._state}; ctrl-c cancels"
             diagnostics.rewrite(_CLEAR_LINE + text[: max(1, columns - 1)])
 
+    async def open_browser(self) -> None:
+        """Try to, and say what came of it."""
+        from expb_tui.core.profiles.browser import open_browser
+
+        words = await open_browser(self._device.complete_uri)
+        self.close()
+        diagnostics.note(words)
+        self.draw()
+
     def close(self) -> None:
-        """Leave the last line as it is and go on below it."""
+        """Wipe the last line, so that others can be written."""
         if self._terminal:
             diagnostics.rewrite(_CLEAR_LINE)
 
@@ -125,9 +134,9 @@ async def approve(login: DeviceLogin, clock: Clock, *, show_qr: bool, browser: b
     device = await login.start()
     view = View(device, clock, show_qr=show_qr)
     view.opening()
+    beside = [asyncio.create_task(view.tick())]
     if browser:
-        open_browser(device.complete_uri)
-    ticker = asyncio.ensure_future(view.tick())
+        beside.append(asyncio.create_task(view.open_browser()))
     last: PollState | None = None
     try:
         async for state in login.poll():
@@ -137,7 +146,9 @@ async def approve(login: DeviceLogin, clock: Clock, *, show_qr: bool, browser: b
         login.cancel()
         raise
     finally:
-        ticker.cancel()
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         view.close()
     again = "Ask for a new code: expb-tui auth login"
     if last is None or last.kind != "approved":
@@ -149,26 +160,3 @@ async def approve(login: DeviceLogin, clock: Clock, *, show_qr: bool, browser: b
             code=f"login-{kind}",
         )
     diagnostics.note(clean(last.text))
-
-
-def open_browser(address: str) -> None:
-    """Open a browser on this host's display, if there is one; says why not otherwise. Never waits for it."""
-    from expb_tui.core.profiles.login import browser_refusal
-
-    refusal = browser_refusal()
-    if refusal:
-        diagnostics.note(f"No browser is opened here: {refusal}")
-        return
-    import subprocess
-
-    command = "open" if sys.platform == "darwin" else "xdg-open"
-    try:
-        subprocess.Popen(  # noqa: S603 - a fixed program; the address is checked to be of the service's origin
-            [command, address],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:
-        diagnostics.note("No browser is opened here: none was found")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Noun)
 def opportunity() -> None:
-    """Work on offer for the selected agent, per project and role."""
+    """Work on offer, per project and role."""
 
 
 class _Explained(NamedTuple):

@@ -92,7 +92,7 @@ def _option(option: GlobalOption) -> click.Option:
     return click.Option(
         [*option.names, option.dest],
         metavar=option.metavar,
-        is_flag=option.metavar is None,
+        is_flag=True if option.metavar is None else None,
         expose_value=False,
         callback=_keep,
         help=option.help,
@@ -282,7 +282,7 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
                 line.restore()
         sys.stdout.flush()
     except click.UsageError as error:
-        return diagnostics.usage(error.format_message(), f"See '{_command_path(error)} --help'")
+        return diagnostics.usage(error.format_message().rstrip("."), f"See '{_command_path(error)} --help'")
     except ExpbError as error:
         return diagnostics.fail(error)
     except BrokenPipeError:

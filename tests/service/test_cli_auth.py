@@ -249,6 +249,17 @@ def test_options_that_contradict_each_other(arguments: list[str], words: str, co
     assert "two words" not in done.err
 
 
+def test_a_token_that_is_typed_is_not_shown(commands: Commands, server: LocalServer) -> None:
+    command = [PROGRAM, "--profile=x", "auth", "--api-server-address", server.address, "--agent-token"]
+    with terminal(command, environ=commands.full_environ()) as shown:
+        shown.wait_for("Agent token (it is not shown):")
+        shown.send(server.agent_token + "\r")
+        assert shown.wait_end() == 0
+        assert server.agent_token.encode() not in shown.output
+        assert shown.modes()["echo"]
+    assert commands.profiles()["profiles"]["x"]["agent_id"] == server.agent_id
+
+
 def test_a_wrong_token_is_refused_and_not_stored(commands: Commands, server: LocalServer) -> None:
     done = commands(
         "--profile=x", "auth", "--agent-token", "--api-server-address", server.address, given="not-a-real-token\n"
