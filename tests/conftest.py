@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.server", "tests.support.postgres"]
+pytest_plugins = ["tests.support.postgres", "tests.support.server"]

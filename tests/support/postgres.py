@@ -145,10 +145,10 @@ def running_cluster(settings: tuple[str, ...] = _SETTINGS) -> Iterator[Cluster |
 
 
 @contextmanager
-def fresh_database(cluster: Cluster) -> Iterator[str]:
-    """The address of a database with our schema and nothing else, dropped at the end."""
+def fresh_database(cluster: Cluster, template: str = _TEMPLATE) -> Iterator[str]:
+    """The address of a copy of a database (by default one with our schema and nothing else), dropped at the end."""
     name = f"t_{uuid4().hex}"
-    cluster.run(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
+    cluster.run(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield cluster.url(name)
     cluster.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from tests.support.postgres import Cluster, fresh_database
+
 if TYPE_CHECKING:
     from expb_tui.server.config import ServerSettings
     from expb_tui.server.context import Services
@@ -135,14 +137,17 @@ class LocalServer:
         self.services.database.clock_offset += timedelta(seconds=seconds)
 
     def stop(self) -> None:
-        """End it and wait for that."""
+        """End it and wait for that; a second time does nothing."""
         self.running.stop()
         self._thread.join(_START_SECONDS)
         assert not self._thread.is_alive(), "the server did not stop"
 
 
 ServerFactory = Callable[..., LocalServer]
-"""``factory(*, database=None, seed=True, **settings)``; servers are stopped when the test ends."""
+"""``factory(*, database=None, seed_demo=True, demo=None, **settings)``; servers are stopped when the test ends.
+
+``demo`` says what a given database holds already; otherwise it is seeded, unless ``seed_demo`` is off.
+"""
 
 
 def hidden_fields(page: str) -> dict[str, str]:
@@ -201,14 +206,15 @@ def server_template(tmp_path_factory: pytest.TempPathFactory) -> Template:
 def server_factory(server_template: Template, tmp_path: Path) -> Iterator[ServerFactory]:
     started: list[LocalServer] = []
 
-    def make(*, database: str | None = None, seed_demo: bool = True, **changes: Any) -> LocalServer:
-        demo = None
+    def make(
+        *, database: str | None = None, seed_demo: bool = True, demo: SeededDemo | None = None, **changes: Any
+    ) -> LocalServer:
         if database is None:
             file = tmp_path / f"server-{len(started)}.sqlite"
             shutil.copy(server_template.seeded if seed_demo else server_template.empty, file)
             database = f"sqlite:///{file}"
             demo = server_template.demo if seed_demo else None
-        elif seed_demo:
+        elif seed_demo and demo is None:
             demo = seed(settings_for(database))
         server = start_server(settings_for(database, **changes), demo)
         started.append(server)
@@ -225,9 +231,22 @@ def server(server_factory: ServerFactory) -> LocalServer:
     return server_factory()
 
 
+@pytest.fixture(scope="session")
+def postgres_demo(postgres_cluster: Cluster) -> tuple[str, SeededDemo]:
+    """A database of the session's cluster with the demo in it, to be copied."""
+    name = "expb_demo"
+    postgres_cluster.run(f"CREATE DATABASE {name}")
+    return name, seed(settings_for(postgres_cluster.url(name), workers=1))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def either_server(request: pytest.FixtureRequest, server_factory: ServerFactory) -> LocalServer:
+def either_server(request: pytest.FixtureRequest, server_factory: ServerFactory) -> Iterator[LocalServer]:
     """A server with the demo on each database in turn."""
     if request.param == "sqlite":
-        return server_factory()
-    return server_factory(database=request.getfixturevalue("postgres_url"))
+        yield server_factory()
+        return
+    template, demo = request.getfixturevalue("postgres_demo")
+    with fresh_database(request.getfixturevalue("postgres_cluster"), template) as url:
+        server = server_factory(database=url, demo=demo)
+        yield server
+        server.stop()
