@@ -6,7 +6,9 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -145,6 +147,38 @@ def test_without_a_session_bus_nothing_is_even_started(
     monkeypatch.setattr("subprocess.Popen", None)  # a child process would be an error
     assert not secrets.keep(store, USER).in_keyring
     assert "no session bus" in secrets.probe().reason
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="D-Bus is Linux's")
+@pytest.mark.parametrize("bus", ["gone", "silent", "hangs after the greeting"])
+def test_a_session_bus_that_does_not_work(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: str
+) -> None:
+    """The system's own backends, found by keyring itself, on a bus that is gone or never answers."""
+    monkeypatch.delenv("PYTHON_KEYRING_BACKEND", raising=False)
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={tmp_path / 'bus'}")
+
+    def greet(listener: socket.socket) -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                while told := connection.recv(4096):
+                    if b"AUTH" in told:
+                        connection.sendall(b"OK 1234deadbeef\r\n")
+                    elif b"NEGOTIATE_UNIX_FD" in told:
+                        connection.sendall(b"AGREE_UNIX_FD\r\n")
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        if bus != "gone":
+            listener.bind(str(tmp_path / "bus"))
+            listener.listen()
+        if bus.startswith("hangs"):
+            threading.Thread(target=greet, args=(listener,), daemon=True).start()
+        began = time.monotonic()
+        state = secrets.probe()
+    assert not state.usable
+    assert ("no answer in time" if bus.startswith("hangs") else "no keyring works") in state.reason
+    assert time.monotonic() - began < 4
 
 
 def test_it_can_be_switched_off(vault: Vault, store: ProfileStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def main() -> None:
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
     backend, secure = _backend()
-    if backend is None:
-        return {"ok": False, "error": "there is no keyring on this host"}
+    if backend is None or type(backend).__module__ == "keyring.backends.fail":
+        return {"ok": False, "error": "no keyring works on this host"}
     name = f"{type(backend).__module__}.{type(backend).__qualname__}"
     if not secure and question["op"] == "put":
         return {"ok": False, "error": f"{name} does not keep secrets encrypted"}
