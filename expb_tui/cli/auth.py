@@ -128,22 +128,26 @@ async def _device_login(house: House, asked: _Asked) -> list[str]:
         saved = await flow.save()
     finally:
         await flow.aclose()
-    _say_saved(saved)
+    await _say_saved(saved)
     if asked.agent_name is None:
         return [saved.name]
     session = await house.session(saved.name)
     agent_profile = asked.agent_profile or asked.agent_name
     agent = await register_agent(session, house.store, asked.agent_name, agent_profile)
     diagnostics.note(f"Agent identity {asked.agent_name} is registered ({agent.agent_id})")
-    _say_saved(agent)
+    await _say_saved(agent)
     diagnostics.note("It has no project yet: a project administrator authorizes it for its roles")
     return [saved.name, agent.name]
 
 
-def _say_saved(profile: Profile) -> None:
-    diagnostics.note(
-        f"Profile {profile.name} is saved for {profile.endpoint}; its credential is in the {profile.kept_in}"
-    )
+async def _say_saved(profile: Profile) -> None:
+    import asyncio
+
+    from expb_tui.core.profiles import secrets
+
+    # In a thread: why the keyring is not used may have to be found out first.
+    place = await asyncio.to_thread(secrets.whereabouts, profile)
+    diagnostics.note(f"Profile {profile.name} is saved for {profile.endpoint}; its credential is {place}")
 
 
 def _token_of(asked: _Asked) -> SecretStr:
@@ -171,7 +175,7 @@ def _save_token(ctx: click.Context, asked: _Asked) -> None:
         name = asked.agent_profile or house.chosen.profile
         await _mind_stranding(house, name, token)
         saved = await save_agent_token(house.store, name, token, house.chosen.endpoint, settings=house.settings)
-        _say_saved(saved)
+        await _say_saved(saved)
         return [saved.name]
 
     _print_saved(ctx, act(ctx, save))

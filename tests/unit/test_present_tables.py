@@ -274,12 +274,23 @@ def test_package_tasks_and_receipts() -> None:
 
 def test_reading_lines_are_wrapped_and_aligned() -> None:
     sections = [
-        Section("Objective", facts=(Fact("unit", "ms"), Fact("direction", "minimize")), prose=("word " * 40,)),
+        Section(
+            "Objective",
+            facts=(Fact("unit", "ms"), Fact("direction", "minimize")),
+            prose=("word " * 20,),
+            quiet=(Fact("id", "obj-1"),),
+        ),
         Section("Instructions", bullets=("Warm up for two minutes.",)),
     ]
     lines = tasks.reading_lines(sections, width=60)
     assert lines[0].tone is Tone.ACCENT
-    assert [line.text for line in lines[1:3]] == ["  unit       ms", "  direction  minimize"]
+    assert [line.text for line in lines[1:6]] == [
+        "  " + "word " * 10 + "word",
+        "  " + "word " * 8 + "word",
+        "  unit       ms",
+        "  direction  minimize",
+        "  id         obj-1",
+    ]
     assert max(len(line.text) for line in lines) <= 60
     assert lines[-1].text == f"  {UNICODE.arrow} Warm up for two minutes."
 
@@ -312,8 +323,15 @@ def test_envelopes(envelope: dict[str, object], row: list[str]) -> None:
 
 
 def test_labels_heads_and_bullets_have_tones_of_their_own() -> None:
-    section = Section("Hypothesis", facts=(Fact("unit", "ms"),), prose=("Rationale: it is.",), bullets=("Risk: none",))
-    _, fact, prose, bullet = tasks.toned_lines([section], width=60)
+    section = Section(
+        "Hypothesis",
+        facts=(Fact("unit", "ms"),),
+        prose=("Rationale: it is.",),
+        bullets=("Risk: none",),
+        quiet=(Fact("id", "h"),),
+    )
+    _, prose, fact, bullet, quiet = tasks.toned_lines([section], width=60)
+    assert [(piece.text, piece.tone) for piece in quiet] == [("  id    ", Tone.DIM), ("h", Tone.DIM)]
     assert [(piece.text, piece.tone) for piece in fact] == [("  unit  ", Tone.DIM), ("ms", Tone.TEXT)]
     assert [(piece.text, piece.tone) for piece in prose] == [("  Rationale: ", Tone.INFO), ("it is.", Tone.TEXT)]
     assert [piece.tone for piece in bullet] == [Tone.ACCENT, Tone.INFO, Tone.TEXT]
