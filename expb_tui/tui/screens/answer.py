@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldTask
 
 
+_SAVED = "saved as you type"
+_NOT_SAVED = "draft NOT saved"
+
+
 class Desk(Protocol):
     """What the form's keys ask of the screen around it."""
 
@@ -112,6 +116,7 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
                 classes="answer--end",
             )
         )
+        self.border_subtitle = _SAVED
         self.refresh_form()
         self._digest()
 
@@ -125,12 +130,13 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
             self._files.stop()
 
     def show_saved(self, saved: bool, error: ExpbError | None) -> None:
-        """The keeper's news, in the lower border."""
+        """The keeper's news, in the lower border; it is drawn again only when it reads differently."""
         if error is not None:
-            self.border_subtitle = "draft NOT saved"
             host(self).complain(error)
-        else:
-            self.border_subtitle = "draft saved" if saved else "saving the draft"
+        if error is not None or saved:
+            words = _NOT_SAVED if error is not None else _SAVED
+            if self.border_subtitle != words:
+                self.border_subtitle = words
 
     def flush_soon(self) -> None:
         """Write what waits, beside the keys; trouble is told in the border."""

@@ -252,6 +252,13 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             await self.query_one("#dialog-body").mount(Words(*error_lines(error, glyphs)))
             return
         table.set_table(opportunities.causes_table(causes, glyphs=glyphs))
+        blocking = [
+            line(f"{clean(cause.title)}: {clean(cause.detail)} {clean(cause.next_step)}".strip())
+            for cause in causes
+            if cause.answer.value == "blocking"
+        ]
+        if blocking:
+            await self.query_one("#dialog-body").mount(Words(*blocking))
 
     def _token_lost(self, outcome: ClaimOutcome) -> list[tuple[Cell, ...]]:
         glyphs = host(self).look.glyphs
