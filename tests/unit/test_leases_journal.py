@@ -166,6 +166,21 @@ async def test_a_lower_version_is_ignored_and_a_token_never_lost(tmp_path: Path)
     await journal.aclose()
 
 
+async def test_a_short_answer_takes_no_task_away(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    first = await journal.merge(package_row())
+    bare = {"status": {"tasks": [{"taskId": "task-1", "phase": "submitted"}, {"taskId": "task-2"}]}}
+    kept = await journal.merge(package_row(version=2, document=bare))
+    assert kept.document["status"]["tasks"] == [
+        {"taskId": "task-1", "phase": "submitted", "input": {"instructions": ["Go."]}},
+        {"taskId": "task-2"},
+    ]
+    empty = await journal.merge(package_row(version=3, document={"status": {"phase": "completed", "tasks": []}}))
+    assert [task["taskId"] for task in empty.document["status"]["tasks"]] == ["task-1", "task-2"]
+    assert first.document != kept.document
+    await journal.aclose()
+
+
 async def test_a_late_claim_answer_brings_the_token_that_was_missing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.db")
     await journal.merge(package_row(version=2, token=None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from urllib.parse import quote
 
 import pytest
@@ -118,3 +119,27 @@ def test_the_environment_gives_its_keys_and_not_its_words() -> None:
         )
     }
     assert found == {"Zx91Yw82Vu73Ts64", TOKEN}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a.",
+        "eyJ-",
+        "secret=",
+        "sk-a-",
+        "a-",
+        "SG.",
+        "bearer ",
+        "://",
+        "x:",
+        "-----BEGIN ",
+        "A1b-",
+        "aws secret ",
+        "%41",
+    ],
+)
+def test_a_body_written_to_be_slow_is_not(piece: str) -> None:
+    started = time.monotonic()
+    Scanner([SecretStr(TOKEN)]).scan({"content": piece * (900_000 // len(piece))})
+    assert time.monotonic() - started < 5.0

@@ -180,14 +180,17 @@ class WorkApi:
         answer = await session.request("GET", self.path("package", package=package_id))
         return _known(package_answer(answer, listed=True), answer)
 
-    async def renew(self, session: Session, package_id: str, token: SecretStr, *, key: str) -> PackageAnswer:
-        """Extend the lease; a token in the answer replaces the old one."""
+    async def renew(
+        self, session: Session, package_id: str, token: SecretStr, *, key: str, within: float | None = None
+    ) -> PackageAnswer:
+        """Extend the lease; a token in the answer replaces the old one. ``within``: seconds for an answer."""
         answer = await session.request(
             "POST",
             self.path("renewals", package=package_id),
             json={},
             headers=self._lease(token),
             idempotency_key=key,
+            within=within,
         )
         return _known(package_answer(answer, listed=True), answer)
 

@@ -53,6 +53,8 @@ class Door:
                 (self._seen,) = self._watch.execute("PRAGMA data_version").fetchone()
             except sqlite3.OperationalError:
                 pass  # busy with recovery: the old number is told once more
+            except (sqlite3.Error, OSError) as error:
+                raise _problem(self.path, error) from error
             return self._seen
 
     async def aclose(self) -> None:

@@ -291,8 +291,9 @@ class Journal:
 
 
 def _prune(db: sqlite3.Connection, now: datetime) -> None:
-    """Forget settled requests after a week and ended packages after a month; receipts and drafts stay."""
-    db.execute("DELETE FROM intent WHERE settled_at < ?", (instant(now - _KEEP_INTENTS),))
+    """Forget requests after a week and ended packages after a month; receipts and drafts stay."""
+    long_ago = instant(now - _KEEP_INTENTS)
+    db.execute("DELETE FROM intent WHERE settled_at < ? OR created_wall < ?", (long_ago, long_ago))
     db.execute(
         "DELETE FROM package WHERE answered_at < ? AND token IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM draft WHERE draft.package_uid = package.uid)",

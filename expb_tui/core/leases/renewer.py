@@ -52,11 +52,14 @@ class Renewer:
         *,
         clock: Clock = SYSTEM_CLOCK,
         on_note: Callable[[RenewalNote], None] | None = None,
+        bare: Session | None = None,
     ) -> None:
+        """``bare`` is a session with a token that no profile holds: leases that it claimed are kept too."""
         self._desk = desk
         self._sessions = sessions
         self._clock = clock
         self._on_note = on_note
+        self._bare = bare
         self._not_before: dict[int, float] = {}
         self._pause: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
@@ -78,7 +81,7 @@ class Renewer:
                     # Profiles and ends change without the journal: look again now and then.
                     if version != seen or now - looked >= _LONGEST_PAUSE or self._due(leases):
                         await self._save()
-                        leases, seen, looked = await self._desk.held(), version, now
+                        leases, seen, looked = await self._desk.held(session=self._bare), version, now
                     self._start(self._due(leases))
                 except ExpbError as problem:
                     self._note("", problem)
@@ -126,7 +129,8 @@ class Renewer:
 
     async def _keep(self, held: HeldPackage) -> None:
         try:
-            session = await self._sessions(held)
+            bare = self._bare if not held.profile_name else None
+            session = bare or await self._sessions(held)
             kept = await self._desk.keep(session, held, unsaved=self._unsaved.get(held.row_id))
         except NotJournaled as problem:
             self._unsaved[held.row_id] = problem.row
@@ -144,6 +148,8 @@ class Renewer:
             self._pause.pop(held.row_id, None)
             if kept is not None:
                 self._note(held.uid, None)
+                if kept.held.renew_in(self._clock) == 0:
+                    self._wait(held)  # a service that confirms and does not extend is not asked without pause
 
     def _wait(self, held: HeldPackage) -> None:
         pause = self._pause.get(held.row_id, _FIRST_PAUSE)

@@ -192,6 +192,7 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
         pin=old.pin,
         project_name=new.project_name or old.project_name,
         token=new.token or old.token,
+        document=_with_tasks(new.document, old.document),
         times=new.times or old.times,
         claimed_at=old.claimed_at,
         lost_code=old.lost_code,
@@ -200,6 +201,33 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
     if (new.token is not None and new.token != old.token) or new.phase in ENDED_PHASES:
         result = replace(result, lost_code="", lost_reason="")
     return _wiped(result)
+
+
+def tasks_in(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The task entries of a package's document; what is no object is left out."""
+    status = document.get("status")
+    listed = status.get("tasks") if isinstance(status, dict) else None
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+def _with_tasks(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """A short answer (no tasks, or tasks without their input) does not take away what was told before."""
+    known = {_task_id(task): task for task in tasks_in(old)}
+    told = tasks_in(new)
+    if not told:
+        kept = list(known.values())
+    else:
+        kept = [task if task.get("input") else {**task, **_input_of(known.get(_task_id(task)))} for task in told]
+    status = new.get("status")
+    return {**new, "status": {**(status if isinstance(status, dict) else {}), "tasks": kept}}
+
+
+def _task_id(task: dict[str, Any]) -> Any:
+    return task.get("taskId", task.get("task_id"))
+
+
+def _input_of(task: dict[str, Any] | None) -> dict[str, Any]:
+    return {"input": task["input"]} if task and task.get("input") else {}
 
 
 def _wiped(row: PackageRow) -> PackageRow:

@@ -8,7 +8,7 @@ from typing import Any
 from expb_tui.core.clock import Clock
 from expb_tui.core.leases.credentials import NEXT_STEP
 from expb_tui.core.leases.model import OVERDUE_SHARE, HeldPackage, HeldTask, LeaseState, Receipt
-from expb_tui.core.leases.schema import PackageRow
+from expb_tui.core.leases.schema import PackageRow, tasks_in
 
 _BY_PHASE = {
     "completed": LeaseState.COMPLETED,
@@ -88,12 +88,8 @@ def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[Leas
 
 
 def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: frozenset[str]) -> tuple[HeldTask, ...]:
-    status = row.document.get("status")
-    listed = status.get("tasks") if isinstance(status, dict) else None
     out = []
-    for item in listed if isinstance(listed, list) else []:
-        if not isinstance(item, dict):
-            continue
+    for item in tasks_in(row.document):
         task_id = _text(item, "taskId", "task_id")
         given = item.get("input")
         out.append(

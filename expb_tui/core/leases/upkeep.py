@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from expb_tui.core.api.failures import ApiProblem, RequestFailure, Unreachable
@@ -24,6 +25,8 @@ LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
 _LOCK_PATIENCE = 15.0
 _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
+_SHORTEST_TRY, _LONGEST_TRY = 3.0, 20.0
+"""Seconds that one renewal may take: a server that hangs must leave time for another try."""
 
 Verdict = Literal["retry", "ended", "unclear"]
 
@@ -115,13 +118,15 @@ async def renew_once(context: Context, session: Session, row: PackageRow) -> Ren
     for _ in range(_TOKEN_TRIES):
         token = usable_token(row)
         try:
-            answer = await context.api.renew(session, row.uid, token, key=new_key())
+            left = row.times.remaining(context.clock) if row.times else _LONGEST_TRY
+            within = min(_LONGEST_TRY, max(_SHORTEST_TRY, left / 2))
+            answer = await context.api.renew(session, row.uid, token, key=new_key(), within=within)
         except ApiProblem as problem:
             if problem.status != 409:
                 raise
             if problem.code == "lease-limit":
                 now, seen = await read(context, session, row)
-                return RenewOutcome("capped", await context.held(now), Raw(seen.raw))
+                return RenewOutcome("capped", await context.held(await _capped(context, now)), Raw(seen.raw))
             verdict, row = await judge(context, session, row, problem, locked=True)
             if verdict == "ended":
                 return RenewOutcome("ended", await context.held(row))
@@ -145,7 +150,17 @@ async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> 
     same_end = (
         capped and kept.times is not None and row.times is not None and kept.times.expires_at <= row.times.expires_at
     )
+    if same_end:
+        kept = await _capped(context, kept)
     return RenewOutcome("capped" if same_end else "renewed", await context.held(kept), Raw(answer.raw))
+
+
+async def _capped(context: Context, row: PackageRow) -> PackageRow:
+    """No renewal moves the end any more, even where the service names no absolute one: it is not asked again."""
+    if row.times is None or row.times.capped:
+        return row
+    times = replace(row.times, absolute_expires_at=row.times.expires_at)
+    return await context.journal.merge(replace(row, times=times))
 
 
 async def renew(context: Context, session: Session, package_id: str) -> RenewOutcome:

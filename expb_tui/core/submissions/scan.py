@@ -27,13 +27,14 @@ class Finding:
     kind: str
 
 
+# Every repetition is bounded: a body of 1 MiB, written to be slow, must not hold up the cockpit.
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d")),
     ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b")),
-    ("an AWS secret key", re.compile(r"(?i)aws.{0,20}secret.{0,20}[\s:=\"']+[A-Za-z0-9/+=]{40}(?![A-Za-z0-9/+=])")),
+    ("an AWS secret key", re.compile(r"(?i)aws.{0,20}secret.{0,20}[\s:=\"']{1,9}[A-Za-z0-9/+=]{40}(?![A-Za-z0-9/+=])")),
     ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})")),
     ("a GitLab token", re.compile(r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{20,}")),
-    ("an API key of the sk- kind", re.compile(r"\bsk-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{20,}")),
+    ("an API key of the sk- kind", re.compile(r"\bsk-(?:[A-Za-z0-9]{1,32}-){0,6}[A-Za-z0-9_]{20,}")),
     ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
     (
         "a Slack token",
@@ -43,15 +44,18 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("an npm token", re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
     ("a PyPI token", re.compile(r"\bpypi-AgEI[A-Za-z0-9_-]{50,}")),
     ("a Stripe key", re.compile(r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}")),
-    ("a SendGrid key", re.compile(r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
-    ("a JSON web token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+")),
-    ("a bearer token", re.compile(r"(?i)\b(?:bearer|authorization: *basic) +(?=[^\s]*\d)[A-Za-z0-9._~+/-]{16,}=*")),
-    ("a password in an address", re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@?#]*:[^\s/@?#]+@")),
+    ("a SendGrid key", re.compile(r"\bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}")),
+    ("a JSON web token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,300}\.eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]+")),
+    (
+        "a bearer token",
+        re.compile(r"(?i)\b(?:bearer|authorization: {0,9}basic) {1,9}(?=[^\s]{0,200}\d)[A-Za-z0-9._~+/-]{16,}"),
+    ),
+    ("a password in an address", re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@?#]{0,200}:[^\s/@?#]{1,200}@")),
     (
         "a named key or password",
         re.compile(
-            r"(?i)\b[a-z0-9_.-]*(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|auth[_-]?token|access[_-]?token)"
-            r"[\"']?\s*[:=]\s*[\"']?(?=[^\s\"']*\d)(?=[^\s\"']*[A-Za-z])[A-Za-z0-9._~+/-]{16,}"
+            r"(?i)(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|auth[_-]?token|access[_-]?token)"
+            r"[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?=[^\s\"']{0,200}\d)(?=[^\s\"']{0,200}[A-Za-z])[A-Za-z0-9._~+/-]{16,}"
         ),
     ),
     # The service's own tokens are 43 characters of base64url (contract, section 2); a digest of that form is
@@ -59,7 +63,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "an Exp-Bench token",
         re.compile(
-            r"(?<![A-Za-z0-9_/+=-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=[A-Za-z0-9_-]*\d)"
+            r"(?<![A-Za-z0-9_/+=-])(?=[A-Za-z0-9_-]{0,42}[a-z])(?=[A-Za-z0-9_-]{0,42}[A-Z])(?=[A-Za-z0-9_-]{0,42}\d)"
             r"[A-Za-z0-9_-]{43}(?![A-Za-z0-9_/+=-])"
         ),
     ),
