@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expb_tui.cli.output import Output, json_text, parse_format, table_lines, yaml_text
@@ -61,6 +61,7 @@ def test_a_terminal_is_not_steered_and_nothing_is_lost(render: Any) -> None:
     assert back == data
 
 
+@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner)))
 def test_structured_output_reads_back_equal(data: Any) -> None:
     for terminal in (True, False):

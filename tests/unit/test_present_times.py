@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expb_tui.present.times import age, countdown, expiry, moment, since
@@ -32,6 +32,7 @@ def test_a_countdown_is_coarse_until_two_minutes_are_left(left: float, text: str
     assert countdown(left).text == text
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=0.01, max_value=400_000, allow_nan=False))
 def test_a_countdown_changes_when_it_says_and_not_before(left: float) -> None:
     words = countdown(left)
@@ -42,6 +43,7 @@ def test_a_countdown_changes_when_it_says_and_not_before(left: float) -> None:
     assert later.text != words.text or later.next_change is None
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=0, max_value=400_000, allow_nan=False))
 def test_an_age_changes_when_it_says_and_not_before(passed: float) -> None:
     words = age(passed)
