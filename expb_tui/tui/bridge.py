@@ -7,7 +7,10 @@ and the journal, following the work on offer, renewing leases, and the one opera
 from __future__ import annotations
 
 import asyncio
+import importlib
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from expb_tui.core.errors import ExpbError
@@ -28,6 +31,8 @@ TICK = 1.0
 """How often files are looked at, in seconds; two ``stat`` calls and one counter."""
 LEASES_AGAIN = 15.0
 """Seconds after which leases are read again though nothing was written: their state depends on the time too."""
+FIRST_ANSWER = 0.5
+"""Seconds that the journal waits for the service's first answer, so that both do not load at once."""
 ASK_AGAIN = 30.0
 """How often a user profile asks who it is, in seconds: that is how a lost connection is noticed."""
 
@@ -94,6 +99,7 @@ class Bridge:
         self._feed: OpportunityFeed | None = None
         self._ask_now = asyncio.Event()
         self._leases_read = 0.0
+        self._answered = asyncio.Event()
 
     # Views and repaints
 
@@ -159,9 +165,14 @@ class Bridge:
 
     async def start(self) -> None:
         """Load the network and the models in a thread, so that keys are answered meanwhile, then go to work."""
-        await asyncio.to_thread(_load)
-        self._spawn("watch", self._watch())
+        await asyncio.to_thread(_load_service)
         self.follow()
+        # The service is asked before the rest is loaded: its answer takes its time, the journal is there at once.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ANSWER):
+                await self._answered.wait()
+        await asyncio.to_thread(_load_desk)
+        self._spawn("watch", self._watch())
         if not self.house.settings.read_only:
             self._spawn("renew", self._renew())
 
@@ -318,6 +329,8 @@ class Bridge:
             self.link = Link(LinkState.LOST, snapshot.taken_at, snapshot.taken_ticks)
         elif state == "loading":
             self.link = Link(LinkState.ASKING, snapshot.taken_at, snapshot.taken_ticks)
+        if state != "loading":
+            self._answered.set()
         self.mark("work", "link")
 
     async def _ask_who(self, session: Session) -> None:
@@ -330,14 +343,13 @@ class Bridge:
             except ExpbError as error:
                 self._set_link(_link_of(error)._replace(at=self.link.at, ticks=self.link.ticks))
             self._ask_now.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(ASK_AGAIN):
                     await self._ask_now.wait()
-            except TimeoutError:
-                pass
 
     def _set_link(self, link: Link) -> None:
         self.link = link
+        self._answered.set()
         self.mark("link", "work")
 
     async def session_for(self, held: HeldPackage) -> Session:
@@ -383,16 +395,18 @@ class Bridge:
         return True
 
 
-def _load() -> None:
-    """Import what is needed after the first frame; a second import costs nothing."""
-    from expb_tui.core import opportunities  # noqa: F401
-    from expb_tui.core.api import transport  # noqa: F401
-    from expb_tui.core.leases import desk  # noqa: F401
+def _load_service() -> None:
+    """Import what the first question to the service needs; a second import costs nothing."""
+    importlib.import_module("expb_tui.core.opportunities")
+    importlib.import_module("expb_tui.core.profiles.session")
+
+
+def _load_desk() -> None:
+    """Import what the journal needs."""
+    importlib.import_module("expb_tui.core.leases.desk")
 
 
 def _token_named() -> bool:
-    import os
-
     return bool(os.environ.get("EXPBENCH_AGENT_TOKEN") or os.environ.get("EXPBENCH_AGENT_TOKEN_FILE"))
 
 
