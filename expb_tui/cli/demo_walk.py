@@ -15,6 +15,7 @@ from expb_tui.launch import Chosen, House, open_house
 
 if TYPE_CHECKING:
     from expb_tui.cli.output import Output
+    from expb_tui.core.profiles.login import PollState
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import Profile
 
@@ -74,19 +75,16 @@ class _Walk:
         try:
             code = await login.start()
             self._done(f"device code  {code.user_code} at {code.uri}")
-            deciding: asyncio.Task[None] | None = None
+            last: PollState | None = None
             async for state in login.poll():
-                if deciding is None:
-                    deciding = asyncio.create_task(
-                        asyncio.to_thread(
-                            demo_page.approve, code.complete_uri, there.email, there.password, there.account_id
-                        )
+                if last is None:
+                    await asyncio.to_thread(
+                        demo_page.approve, code.complete_uri, there.email, there.password, there.account_id
                     )
-                    await deciding
                     self._done(f"approval     {there.email} signed in on the page and approved")
                 last = state
-            if last.kind != "approved":
-                raise _NotConfirmed("The login was not approved", cause=last.text)
+            if last is None or last.kind != "approved":
+                raise _NotConfirmed("The login was not approved", cause=last.text if last else "")
             saved = await login.save()
         finally:
             await login.aclose()
