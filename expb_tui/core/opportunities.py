@@ -1,4 +1,4 @@
-"""Work on offer, kept fresh by events or by polling (hazards 15). Why there is none: ``causes.py``."""
+"""Work on offer, kept fresh by events or by polling (hazards 15), and why there is none (hazards 20)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from expb_tui.core.api import events
 from expb_tui.core.api.failures import ApiProblem, BadAnswer
 from expb_tui.core.api.work import WorkApi
-from expb_tui.core.causes import Answer, Cause, explain
+from expb_tui.core.causes import Answer, Cause
 from expb_tui.core.clock import MAX_SLEEP, SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError
 
@@ -67,6 +67,21 @@ class Snapshot:
     def work(self) -> tuple[Opportunity, ...]:
         """Only items with work to claim."""
         return tuple(item for item in self.items if item.available > 0)
+
+
+async def explain(
+    session: Session, project_id: str, role: str, *, watcher: Session | None = None, api: WorkApi | None = None
+) -> list[Cause]:
+    """All six causes for one project and role, in the order in which a person should look.
+
+    What the service says of itself (``?all=true``) decides; reads fill in the details, and decide where it says
+    nothing. ``watcher`` is a user session of the same endpoint and account, if there is one: it sees role settings,
+    policies, holds and limits. A missing authorization, which is none of the six, comes first where it is the reason.
+    Raises what a request raises.
+    """
+    from expb_tui.core import explaining  # the models of research records are not needed for the first screen
+
+    return await explaining.explain(session, project_id, role, watcher=watcher, api=api)
 
 
 class OpportunityFeed:

@@ -15,8 +15,6 @@ from expb_tui.core.leases.model import SubmissionBlocked
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
-from expb_tui.core.submissions.fields import wire_problems
-from expb_tui.core.submissions.scan import Scanner, environment_secrets
 
 _LARGEST = 1_000_000
 """Bytes of a body; the service takes 1 MiB (contract, 1.9)."""
@@ -32,6 +30,9 @@ class Guard:
 
     async def check(self, role: str, body: Mapping[str, Any], extra: Iterable[SecretStr] = ()) -> None:
         """Raise ``SubmissionBlocked`` where the body is not what ``role`` submits, or holds a secret."""
+        from expb_tui.core.submissions.fields import wire_problems  # research models: not for the first screen
+        from expb_tui.core.submissions.scan import Scanner
+
         problems = wire_problems(role, body)
         if problems:
             raise SubmissionBlocked(
@@ -62,6 +63,8 @@ class Guard:
             )
 
     async def _known(self) -> list[SecretStr]:
+        from expb_tui.core.submissions.scan import environment_secrets
+
         stamp = self._store.stamp()
         if self._profiles[0] != stamp:
             self._profiles = stamp, await asyncio.to_thread(_profile_secrets, self._store)
