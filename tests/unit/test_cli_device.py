@@ -1,4 +1,4 @@
-"""The pieces of a device login on a terminal: links that hide nothing, codes that can be copied, codes that fit whole."""
+"""The pieces of a device login on a terminal: honest links, codes that can be copied, codes that fit whole."""
 
 from __future__ import annotations
 
