@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.model import LeaseState, NoCredential
 from expb_tui.core.leases.renewer import RenewalNote, Renewer
 from expb_tui.core.profiles.session import Session
+from expb_tui.core.secret import SecretStr
 from tests.support.desk import AGENT, MovingClock, at_home
 from tests.support.loopback import Loopback, Reply, Request
 from tests.support.server import LocalServer
@@ -59,7 +62,7 @@ async def test_the_other_server_sees_no_request(tmp_path: Path, server: LocalSer
         assert (await home.desk.renew(home.session(), held.uid)).kind == "renewed"
 
 
-@pytest.mark.parametrize("moved", [{"account_id": "another"}, {"agent_id": "another"}, {"agent_id": None}])
+@pytest.mark.parametrize("moved", [{"account_id": "another"}, {"agent_id": "another"}])
 async def test_another_agent_may_not_act(tmp_path: Path, server: LocalServer, moved: dict[str, Any]) -> None:
     async with at_home(tmp_path, server) as home:
         session = home.session()
@@ -70,10 +73,39 @@ async def test_another_agent_may_not_act(tmp_path: Path, server: LocalServer, mo
         assert (await home.desk.get(held.uid)).state is LeaseState.NO_CREDENTIAL
 
 
-async def _run_for(renewer: Renewer, seconds: float) -> None:
-    import asyncio
-    import contextlib
+async def test_a_profile_that_does_not_name_its_agent_asks_the_service(tmp_path: Path, server: LocalServer) -> None:
+    async with at_home(tmp_path, server) as home:
+        home.store.put(replace(home.store.select(AGENT), agent_id=None, account_id=None))
+        held = await home.claim(home.session())
+        assert held.state is LeaseState.ACTIVE
+        assert (await home.desk.renew(home.session(), held.uid)).kind == "renewed"
+        with server.client(server.sign_in()["access_token"]) as http:
+            made = http.post(
+                f"/v1/accounts/{server.account_id}/agent-identities",
+                json={
+                    "apiVersion": "identity.sre-norns.com/v1",
+                    "kind": "agent-identities",
+                    "metadata": {"name": "another"},
+                    "spec": {},
+                },
+                headers={"Idempotency-Key": "agent-1"},
+            ).json()
+            token = http.post(
+                f"/v1/agent-identities/{made['metadata']['uid']}/tokens",
+                json={
+                    "apiVersion": "identity.sre-norns.com/v1",
+                    "kind": "agent-identity-tokens",
+                    "metadata": {},
+                    "spec": {},
+                },
+                headers={"Idempotency-Key": "token-1"},
+            ).json()["token"]
+        home.store.put(replace(home.store.select(AGENT), token=SecretStr(token)))
+        with pytest.raises(NoCredential):
+            await home.desk.renew(home.session(), held.uid)
 
+
+async def _run_for(renewer: Renewer, seconds: float) -> None:
     task = asyncio.create_task(renewer.run())
     await asyncio.sleep(seconds)
     task.cancel()

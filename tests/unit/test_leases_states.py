@@ -116,7 +116,7 @@ def profile(**changes: Any) -> Profile:
         (profile(endpoint="https://other.example.test"), "points to https://other.example.test"),
         (profile(account_id="acc-2"), "another account"),
         (profile(agent_id="agt-2"), "another agent"),
-        (profile(agent_id=None), "another agent"),
+        (profile(agent_id=None, account_id=None), ""),
         (profile(token=None), "signed out"),
         (None, "is gone"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -26,9 +27,10 @@ def mismatch(pin: Pin, profile: Profile | None) -> str:
         return f"the profile {name} is gone"
     if profile.endpoint != pin.endpoint:
         return f"the profile {name} now points to {clean(profile.endpoint)}"
-    if (profile.account_id or "") != pin.account_id:
+    # An id that the file does not tell (a profile made elsewhere) is asked of the service before anything is sent.
+    if (profile.account_id or pin.account_id) != pin.account_id:
         return f"the profile {name} now belongs to another account"
-    if (profile.agent_id or "") != pin.agent_id:
+    if (profile.agent_id or pin.agent_id) != pin.agent_id:
         return f"the profile {name} is now another agent"
     if not profile.signed_in:
         return f"the profile {name} is signed out"
@@ -93,22 +95,15 @@ class Credentials:
         problem = ""
         if session.endpoint != pin.endpoint:
             problem = f"it is on {clean(pin.endpoint)}, and this credential is for {clean(session.endpoint)}"
-        elif session.explicit:
-            who = await self.principal(session)
-            if (who.account_id or "", who.agent_id or "") != (pin.account_id, pin.agent_id):
-                problem = "this token is of another agent"
-        else:
-            acting = Pin(
-                pin.endpoint,
-                pin.account_id,
-                pin.agent_id,
-                pin.credential_id,
-                session.profile.name,
-                str(self.store.path),
-            )
+        elif not session.explicit:
+            acting = replace(pin, profile_name=session.profile.name, profile_file=str(self.store.path))
             problem = ProfileLook(self.store).problem(acting)
             if not problem and pin.profile_file not in ("", acting.profile_file):
                 problem = f"it was claimed with a profile of {clean(pin.profile_file)}"
+        if not problem and not (session.profile.account_id and session.profile.agent_id):
+            who = await self.principal(session)
+            if (who.account_id or "", who.agent_id or "") != (pin.account_id, pin.agent_id):
+                problem = "this credential is of another agent"
         if problem:
             raise NoCredential("Nothing was sent for the package", cause=problem, next_step=NEXT_STEP)
 
