@@ -183,6 +183,19 @@ async def test_a_session_of_the_other_scope_is_refused_and_ended(brisk: None, st
     assert caught.value.code == "other-scope"
 
 
+async def test_a_session_of_another_account_than_was_asked_for_is_refused_and_ended(
+    brisk: None, store: ProfileStore
+) -> None:
+    with raw_server(polls(ok(TOKENS))) as server:
+        with pytest.raises(ExpbError) as caught:
+            await states_of(DeviceLogin(store, endpoint=server.address, account="acc-2"))
+        assert server.requests[-1].target == "/oauth/revoke"
+    assert caught.value.code == "other-account"
+    with raw_server(polls(ok(TOKENS))) as server:
+        states = await states_of(DeviceLogin(store, endpoint=server.address, account="acc-1"))
+    assert states[-1].kind == "approved"
+
+
 async def test_a_token_that_comes_after_cancelling_is_ended(brisk: None, store: ProfileStore) -> None:
     login: DeviceLogin
 

@@ -10,6 +10,13 @@ import pytest
 HEAVY = ("pydantic", "httpx", "keyring", "textual", "sqlalchemy", "anyio")
 
 
+def test_the_first_request_does_not_load_the_command_line_of_httpx() -> None:
+    code = "from expb_tui.core.api.transport import preload; preload(); import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "httpx" in loaded
+    assert not {"rich", "click", "pygments"} & set(loaded)
+
+
 @pytest.mark.parametrize(
     ("script", "more"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json as jsonlib
 import random
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -160,6 +161,7 @@ class Transport:
     def _open(self) -> httpx.AsyncClient:
         import ssl
 
+        preload()
         import httpx
 
         from expb_tui import __version__
@@ -260,6 +262,13 @@ class Transport:
             return self._unreachable("refused", "nothing listens at that address and port", unknown=False)
         told = clean(str(error)) or type(error).__name__
         return self._unreachable("network", told, unknown=not isinstance(error, httpx.ConnectError))
+
+
+def preload() -> None:
+    """Load what the first request needs; takes some 50 ms, so call it in a thread where a screen is waiting."""
+    # httpx imports its own command line, and with it click, rich and pygments, where it can: 70 ms for nothing.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None makes the import fail, as documented
+    import httpx  # noqa: F401 - loading it is the purpose
 
 
 async def repeat_same_key(

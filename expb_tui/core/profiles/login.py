@@ -77,15 +77,18 @@ class DeviceLogin:
         profile: str | None = None,
         endpoint: str | None = None,
         scope: Literal["account", "system"] = "account",
+        account: str | None = None,
         settings: Settings | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``profile`` None means the default user profile, else ``default``. The endpoint is ``endpoint``, else
-        ``EXPBENCH_API_SERVER``, else the saved profile's, else the public service. Raises ``UsageError``."""
+        ``EXPBENCH_API_SERVER``, else the saved profile's, else the public service. A session of another account than
+        ``account``, where that is named, is refused. Raises ``UsageError``."""
         self._store = store
         self._settings = settings or load_settings()
         self._clock = clock
         self._scope = scope
+        self._account = account
         self.profile_name = profile or _default_user_profile(store)
         self._refuse_agent(self.profile_name)
         self.endpoint = check_endpoint(
@@ -216,13 +219,17 @@ class DeviceLogin:
         return await oauth.poll_device(self._connected(), self._settings.client_id, code, min(left, _POLL_LIMIT))
 
     async def _accept(self, answer: TokenAnswer) -> None:
-        if answer.scope != self._scope:
+        wanted = (self._scope, self._account or answer.account_id)
+        if (answer.scope, answer.account_id) != wanted:
+            other_scope = answer.scope != self._scope
             await self._revoke(answer.refresh_token.get_secret_value())
             raise ExpbError(
                 "The session was not saved",
-                cause=f"it has the {clean(answer.scope)} scope, and {self._scope} was asked for",
+                cause=f"it has the {clean(answer.scope)} scope, and {self._scope} was asked for"
+                if other_scope
+                else f"it is of account {clean(answer.account_id or '')}, and {self._account} was asked for",
                 next_step="Sign in again and choose the intended account in the browser",
-                code="other-scope",
+                code="other-scope" if other_scope else "other-account",
             )
         self._session = Profile(
             self.profile_name,
