@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from expb_tui.server.context import Caller
-from expb_tui.server.idempotency import LONGEST_KEY, SECRET_KEYS, body_digest, ticket, without_secrets
+from expb_tui.server.idempotency import LONGEST_KEY, SECRET_KEYS, body_digest, stored_body, ticket, without_secrets
 from expb_tui.server.problems import Problem
 
 NOW = datetime(2026, 10, 5, tzinfo=UTC)
@@ -29,6 +30,11 @@ def test_secrets_go_at_any_depth_but_labels_stay() -> None:
         "list": [{**secret}],
     }
     assert without_secrets(value) == kept
+    assert json.loads(stored_body(value)) == kept
+    assert json.loads(stored_body({**secret, "resource": {"spec": {"note": '"token":'}}})) == {
+        "resource": {"spec": {"note": '"token":'}}
+    }
+    assert stored_body(None) == b"null"
 
 
 @pytest.mark.parametrize("key", [None, "", "k" * (LONGEST_KEY + 1), "ä" * (LONGEST_KEY // 2 + 1)])

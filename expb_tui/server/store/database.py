@@ -71,8 +71,8 @@ class Database:
             if not self.url.database or self.url.database == ":memory:":
                 raise ServerError("The database must be a file", next_step="Give --database sqlite:///FILE")
             self._file_lock = _lock_file(Path(self.url.database))
-            self._writer = _sqlite_engine(self.url.database, "BEGIN IMMEDIATE", 1, synchronous)
-            self._reader = _sqlite_engine(self.url.database, "BEGIN", workers, synchronous)
+            self._writer = _sqlite_engine(self.url.database, 1, synchronous)
+            self._reader = _sqlite_engine(self.url.database, workers, synchronous)
             self._write_threads = ThreadPoolExecutor(1, thread_name_prefix="expb-write")
             self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-read")
 
@@ -82,7 +82,7 @@ class Database:
 
         What ``record_event`` noted is written last and announced after the commit, as the work of ``request_id``.
         """
-        with self._writer.begin() as conn:
+        with self._begin(self._writer, "BEGIN IMMEDIATE") as conn:
             yield conn
             accounts = flush_events(conn, datetime.now(UTC) + self.clock_offset, request_id)
         if accounts:
@@ -91,7 +91,15 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads: one snapshot on SQLite."""
-        with self._reader.begin() as conn:
+        with self._begin(self._reader, "BEGIN") as conn:
+            yield conn
+
+    @contextmanager
+    def _begin(self, engine: Engine, begin: str) -> Iterator[Connection]:
+        # Not by an engine's "begin" event: one listener there makes every statement of the engine slower.
+        with engine.begin() as conn:
+            if not self.postgres:
+                conn.exec_driver_sql(begin)
             yield conn
 
     def clock(self, conn: Connection) -> datetime:
@@ -132,7 +140,7 @@ class Database:
             self._file_lock = None
 
 
-def _sqlite_engine(path: str, begin: str, size: int, synchronous: str) -> Engine:
+def _sqlite_engine(path: str, size: int, synchronous: str) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         pool_size=size,
@@ -151,10 +159,6 @@ def _sqlite_engine(path: str, begin: str, size: int, synchronous: str) -> Engine
         connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_size=-16000")
-
-    @event.listens_for(engine, "begin")
-    def _begin(conn: Connection) -> None:
-        conn.exec_driver_sql(begin)
 
     return engine
 

@@ -20,7 +20,7 @@ _LOCK_KEY = 0x65787062
 
 def migrate(database: Database) -> None:
     """Bring the schema to ``HEAD``, all of it or nothing. Raises ``ServerError`` where it is newer than we are."""
-    with database.engine.begin() as conn:
+    with database.write() as conn:
         if database.postgres:
             conn.execute(select(func.pg_advisory_xact_lock(_LOCK_KEY)))
         if current_revision(conn) != HEAD:
