@@ -173,6 +173,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "package.release", "Release", "package", ("D",), "Give this package back; open tasks go to others.", True, 30
     ),
+    Action("package.edit", "Editor", "package", ("e",), "Edit the draft of this task in $EDITOR.", footer=40),
     Action("package.fail", "Failed", "package", ("F",), "Report this task as failed, with a reason.", True, 20),
     Action("package.receipts", "Receipts", "package", ("b",), "Show what was submitted of this package.", footer=45),
     Action("package.page", "Pager", "package", ("p",), "Read this task in $PAGER."),
@@ -308,10 +309,10 @@ def markdown_table(keymap: Keymap | None = None) -> str:
         actions = [action for action in ACTIONS if action.scope == scope]
         if not actions:
             continue
-        lines += [f"**{heading}**", "", "| Key | Action | What it does |", "| --- | --- | --- |"]
+        lines += [f"**{heading}**", "", "| Key | Action | Id | What it does |", "| --- | --- | --- | --- |"]
         for action in actions:
             keys = " ".join(f"`{show_key(key)}`".replace("|", "\\|") for key in keymap.keys(action.id))
             label = f"{action.label} (asks)" if action.dangerous else action.label
-            lines.append(f"| {keys} | {label} | {action.help} |")
+            lines.append(f"| {keys} | {label} | `{action.id}` | {action.help} |")
         lines.append("")
     return "\n".join(lines)

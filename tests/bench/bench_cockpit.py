@@ -1,8 +1,9 @@
-"""What the cockpit costs in a terminal: its start against a ten-line Textual application in the same run, and its bytes.
+"""What the cockpit costs in a terminal: its start against a ten-line Textual application in one run, and its bytes.
 
-Both run in a pseudo-terminal that answers no query; they take turns, so that a slow moment hits both. Measured: the first
-truthful text, the first real frame, data from a local server, bytes sent until then, bytes of an idle cockpit, and the
-time and bytes of keys. Prints one JSON object; with ``--short`` fewer rounds, and exit code 1 beyond 1.5 times a bound.
+Both run in a pseudo-terminal that answers no query; they take turns, so that a slow moment hits both. Measured: the
+first truthful text, the first real frame, data from a local server, bytes sent until then, bytes of an idle cockpit,
+and the time and bytes of keys. Prints one JSON object; with ``--short`` fewer rounds, and exit code 1 beyond 1.5 times
+a bound.
 """
 
 from __future__ import annotations

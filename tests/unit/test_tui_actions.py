@@ -94,5 +94,5 @@ def test_the_key_table_names_every_action_once() -> None:
     table = markdown_table()
     for action in ACTIONS:
         assert table.count(f"| {action.help} |") >= 1
-    assert "| `R` | Renew (asks) |" in table
+    assert "| `R` | Renew (asks) | `lease.renew` |" in table
     assert show_key("ctrl+p") == "Ctrl+p"

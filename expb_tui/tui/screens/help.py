@@ -47,6 +47,8 @@ PROSE: dict[str, tuple[str, ...]] = {
         "output, or failed with a reason. Only the service's confirmation makes it submitted.",
     ),
     "global": (
+        "The dim word at the end of each line is the action's id: write it under [keys] in config.toml to give the "
+        "action another key.",
         "Lower-case keys never change anything on the server. Upper-case keys that do ask first and name their "
         "target; started with --read-only, the cockpit hides them.",
         "Everything can also be found by name with the palette, and by row with the menu.",
@@ -95,7 +97,8 @@ class HelpText(LineText):
     def _action_lines(self, action: Action, width: int) -> list[Line]:
         keys = " ".join(self._keymap.show(action.id))
         head: Line = (Cell(f"  {keys:<{_KEYS - 2}}", Tone.ACCENT), Cell(f"{action.label:<{_LABEL}}"))
-        help_ = words(action.help + (" Asks first." if action.dangerous else ""), Tone.DIM)
+        asks = " Asks first." if action.dangerous else ""
+        help_: Line = (Cell(f"{action.help}{asks} ", Tone.TEXT), Cell(action.id, Tone.DIM))
         if width < _KEYS + _LABEL + 30:
             return [head, *[(Cell(" " * 4), *line) for line in wrap(help_, width - 4)]]
         rows = wrap(help_, width - _KEYS - _LABEL)

@@ -23,6 +23,8 @@ GUTTER = 2
 """Cells before the first column: the sign of cursor or mark, and a space."""
 NO_ROWS = Table((), ())
 _LEAST = 8
+_GIVE = 6
+"""Cells of a text that a number after it may take."""
 _DURATION = re.compile(r"(\d+)([smhd])\b")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _NUMBER = re.compile(r"(\d+)")
@@ -76,6 +78,7 @@ def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: in
                 before not in (None, order[0])
                 and columns[index].align == "right"
                 and columns[before].align == "left"
+                and missing <= _GIVE
                 and widths[before] - missing >= _LEAST
             ):
                 # A number is worth more than the end of the long text before it.
