@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -267,7 +266,7 @@ def test_unknown_paths(owner: Api, path: str) -> None:
     problem(owner.get(path), 404, "not-found")
 
 
-@pytest.mark.parametrize("uid", ["x", "..", "0" * 36, "%00", "' OR 1=1", "💥", str(uuid4()).replace("-", "")])
+@pytest.mark.parametrize("uid", ["x", "..", "0" * 36, "%00", "' OR 1=1", "💥", "0f5d3c1e7b7a4c559a392f1f2a6f8e10"])
 def test_a_path_holds_uids(owner: Api, uid: str) -> None:
     answer = owner.http.get(f"/v1/agent-identities/{uid}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")

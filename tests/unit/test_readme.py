@@ -25,6 +25,7 @@ def _commands() -> list[str]:
     found = []
     for line in lines:
         for part in re.split(r"\s(?:\|\||&&|\|)\s", line):
+            part = re.sub(r"\s<\s*\S+", "", part)
             words = shlex.split(part, comments=True)
             if words and words[0].rpartition("/")[2] == "expb-tui":
                 found.append(part.strip())
