@@ -61,11 +61,13 @@ class StillLife:
     address: str
     held: list[HeldPackage] = field(default_factory=list)
 
-    def house(self, *, theme: str = "dark", profiles: str = "profiles.json", **chosen: Any) -> House:
+    def house(
+        self, *, theme: str = "dark", icons: str = "unicode", profiles: str = "profiles.json", **chosen: Any
+    ) -> House:
         """A house that sees the scene's files, with a theme."""
         config = self.folder / "config"
         config.mkdir(exist_ok=True)
-        (config / "config.toml").write_text(f'theme = "{theme}"\nmouse = "off"\n')
+        (config / "config.toml").write_text(f'theme = "{theme}"\nicons = "{icons}"\nmouse = "off"\n')
         os.environ["EXPBENCH_PROFILES"] = str(self.folder / profiles)
         return open_house(Chosen(**chosen), clock=self.clock)
 
