@@ -255,9 +255,12 @@ async def test_a_held_write_lock_is_told_and_reading_goes_on(tmp_path: Path, mon
     await journal.merge(package_row())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    refused = asyncio.create_task(journal.merge(package_row("wp-2")))
+    started = time.monotonic()
     assert len(await journal.packages()) == 1
+    assert time.monotonic() - started < 0.15, "a reader waits for no writer"
     with pytest.raises(FileProblem) as caught:
-        await journal.merge(package_row("wp-2"))
+        await refused
     assert caught.value.code == "busy-journal"
     other.execute("ROLLBACK")
     other.close()
@@ -273,6 +276,8 @@ async def test_a_cancelled_caller_does_not_take_back_a_write(tmp_path: Path) -> 
     saving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await saving
+    await journal.aclose()
+    journal = Journal(tmp_path / "journal.db")
     kept = await journal.draft("wp-1", "task-1")
     assert kept is not None
     assert kept.values == {"statement": "typed"}

@@ -1,4 +1,4 @@
-"""The door to the journal's file: opening it safely, one thread for SQLite, transactions, and errors in words."""
+"""The door to the journal's file: opening it safely, SQLite in threads, transactions, and errors in words."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ BUSY = 5.0
 """Seconds that a transaction waits for another process."""
 
 
+class _Lane:
+    """One thread with one connection."""
+
+    def __init__(self, name: str) -> None:
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self.connection: sqlite3.Connection | None = None
+
+
 class Door:
     """One SQLite file: 0600 in a 0700 folder, WAL, ``synchronous=FULL``, ``secure_delete``; opened with the first use.
 
@@ -34,8 +42,8 @@ class Door:
     def __init__(self, path: Path, migrations: tuple[tuple[str, ...], ...]) -> None:
         self.path = path
         self._migrations = migrations
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-        self._connection: sqlite3.Connection | None = None
+        # Readers never wait for a writer (WAL), so that faces go on while another process holds the write lock.
+        self._reading, self._writing = _Lane("journal-read"), _Lane("journal-write")
         self._watch: sqlite3.Connection | None = None
         self._watch_lock = threading.Lock()
         self._seen = 0
@@ -67,56 +75,57 @@ class Door:
                 self._watch.close()
                 self._watch = None
 
-        def close() -> None:
-            if self._connection is not None:
-                with suppress(sqlite3.Error):  # a reader elsewhere keeps the log; the next opener truncates it
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._connection.close()
-                self._connection = None
+        loop = asyncio.get_running_loop()
+        for lane in (self._reading, self._writing):
+            await loop.run_in_executor(lane.thread, self._shut, lane)
+            lane.thread.shutdown(wait=False)
 
-        await asyncio.get_running_loop().run_in_executor(self._thread, close)
-        self._thread.shutdown(wait=False)
+    def _shut(self, lane: _Lane) -> None:
+        if lane.connection is not None:
+            if lane is self._writing:
+                with suppress(sqlite3.Error):  # a reader elsewhere keeps the log; the next opener truncates it
+                    lane.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            lane.connection.close()
+            lane.connection = None
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Ask, in the journal's thread."""
-        return await self._call(lambda: work(self._db()))
+        """Ask; what was written before is seen."""
+        return await self._call(self._reading, work)
 
     async def write(self, work: Callable[[sqlite3.Connection], T], *, critical: bool = False) -> T:
         """One transaction; a ``critical`` one may spend the reserve."""
 
-        def transaction() -> T:
+        def transaction(db: sqlite3.Connection) -> T:
             try:
-                return _transact(self._db(), work)
+                return _transact(db, work)
             except sqlite3.OperationalError as error:
                 if not (critical and _is_full(error)) or not self._spend_reserve():
                     raise
-            return _transact(self._db(), work)
+            return _transact(db, work)
 
-        return await self._call(transaction)
+        return await self._call(self._writing, transaction)
 
-    async def _call(self, work: Callable[[], T]) -> T:
-        """Run in the journal's thread; a cancelled caller does not take back what was asked for."""
+    async def _call(self, lane: _Lane, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run in a lane's thread; a cancelled caller does not take back what was asked for."""
 
         def translated() -> T:
             try:
-                return work()
+                if lane.connection is None:
+                    lane.connection = self._open(timeout=BUSY)
+                return work(lane.connection)
             except (sqlite3.Error, OSError) as error:
                 raise _problem(self.path, error) from error
 
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, translated))
-
-    def _db(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = self._open(timeout=BUSY)
-        return self._connection
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(lane.thread, translated))
 
     def _open(self, *, timeout: float) -> sqlite3.Connection:
         private_dir(self.path.parent)
         refuse_network(self.path.parent)
-        # Created here, so that it is never readable by others; SQLite gives its log and index the same mode.
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(descriptor, 0o600)
-        os.close(descriptor)
+        # Created here, so that it is never readable by others; SQLite gives its log and index the same mode. A file
+        # that exists is not opened: closing it again would drop the locks of this process's other connections.
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        self.path.chmod(0o600)
         db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             db.row_factory = sqlite3.Row
@@ -160,7 +169,7 @@ class Door:
 
     async def reserve(self) -> None:
         """Set space aside, so that what must be written later can be written even if the disk fills up meanwhile."""
-        await self._call(self._set_aside)
+        await self._call(self._writing, lambda _: self._set_aside())
 
     def _set_aside(self) -> None:
         descriptor = os.open(self._reserve_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

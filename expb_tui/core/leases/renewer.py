@@ -63,6 +63,7 @@ class Renewer:
         self._not_before: dict[int, float] = {}
         self._pause: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
+        self._saving: asyncio.Task[None] | None = None
         self._read: set[int] = set()
         """Packages that were looked at after a reboot."""
         self._unsaved: dict[int, PackageRow] = {}
@@ -80,14 +81,15 @@ class Renewer:
                     version = self._desk.journal.version()
                     # Profiles and ends change without the journal: look again now and then.
                     if version != seen or now - looked >= _LONGEST_PAUSE or self._due(leases):
-                        await self._save()
                         leases, seen, looked = await self._desk.held(session=self._bare), version, now
                     self._start(self._due(leases))
+                    if self._unsaved and (self._saving is None or self._saving.done()):
+                        self._saving = asyncio.create_task(self._save())
                 except ExpbError as problem:
                     self._note("", problem)
                 await asyncio.sleep(_STEP)
         finally:
-            for task in self._busy.values():
+            for task in (*self._busy.values(), *filter(None, [self._saving])):
                 task.cancel()
 
     def _due(self, leases: list[HeldPackage]) -> list[HeldPackage]:
@@ -115,7 +117,8 @@ class Renewer:
         for row_id, row in list(self._unsaved.items()):
             with suppress(FileProblem):
                 await self._desk.journal.merge(row)
-                del self._unsaved[row_id]
+                if self._unsaved.get(row_id) is row:
+                    del self._unsaved[row_id]
 
     def _start(self, due: list[HeldPackage]) -> None:
         soonest = sorted(due, key=lambda held: held.remaining(self._clock))
