@@ -281,8 +281,12 @@ class Desk:
 
     def work(self, agent_id: str, role: str, **options: Any) -> RowOf:
         """Claim one task, submit the usual output (with ``options``) and return the record made of it."""
-        held = self.must_claim(agent_id, role)
-        outcome = self.submit(held, answers.USUAL[role](held.tasks[0]["input"], **options)).outcome
+        return self.work_on(self.must_claim(agent_id, role), **options)
+
+    def work_on(self, held: Held, **options: Any) -> RowOf:
+        """Submit the usual output for the first task of a package."""
+        task = held.tasks[0]
+        outcome = self.submit(held, answers.USUAL[task["role"]](task["input"], **options)).outcome
         assert outcome is not None
         return outcome.record
 
