@@ -14,12 +14,17 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+
+from expb_tui.tui.pastes import Pastes, Piece
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
 EXIT_HANGUP = 128 + signal.SIGHUP
 _POLL = 0.1
+_PASTE_PATIENCE = 2.0
+"""Seconds without input after which a paste that never ended is taken as it is."""
 
 
 class Ends(Protocol):
@@ -94,7 +99,15 @@ class CockpitDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read keys until told to stop; the end of the input is the end of the terminal."""
         parser = XTermParser(self._debug)
-        decode = getincrementaldecoder("utf-8")().decode
+        pastes = Pastes()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+
+        def take(pieces: list[Piece]) -> None:
+            for kind, text in pieces:
+                for message in [events.Paste(text)] if kind == "paste" else parser.feed(text):
+                    self.process_message(message)
+
+        quiet = 0
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -106,8 +119,10 @@ class CockpitDriver(LinuxDriver):
                     if not data:
                         self._terminal_gone()
                         return
-                    for message in parser.feed(decode(data)):
-                        self.process_message(message)
+                    take(pastes.split(decode(data)))
+                    quiet = 0
+                elif pastes.inside and (quiet := quiet + 1) * _POLL > _PASTE_PATIENCE:
+                    take(pastes.give_up())
                 for message in parser.tick():
                     self.process_message(message)
 

@@ -74,7 +74,7 @@ async def test_a_person_signs_in_and_uses_the_profile(house: House, server: Loca
         assert text.index("oauth/device") < text.index(f"Code  {code}")
         assert re.search(r"good for \d+m\b", text)
         await asyncio.to_thread(server.approve, code)
-        await cockpit.wait_for("Signed in", "(owner)", "0600 profile file")
+        await cockpit.wait_for("Signed in", "(owner)", "in the profile file (0600)")
         await press_button(cockpit, "Done")
         await cockpit.wait_for("owner", "signed in", without="signed out")
     entry = saved(folder)["owner"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Literal
 
 from textual import on
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.login import register_agent, save_agent_token
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
@@ -145,7 +147,7 @@ class AgentScreen(Dialog[str | None]):
         await self._done(profile)
 
     async def _done(self, profile: Profile) -> None:
-        place = "in the system keyring" if profile.in_keyring else "in the 0600 profile file"
+        place = await asyncio.to_thread(secrets.whereabouts, profile)
         glyphs = host(self).look.glyphs
         body = self.query_one("#dialog-body")
         await body.remove_children()

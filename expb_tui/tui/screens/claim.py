@@ -66,8 +66,8 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         yield from self._form()
 
     def _form(self) -> list[Widget]:
-        table = LineTable(Table(opportunities.COLUMNS, ()), framed=False, id="claim-table")
-        table.styles.height = 3
+        table = LineTable(Table(opportunities.COLUMNS, ()), title="What may be requested", id="claim-table")
+        table.styles.height = 5
         return [
             Words(line("Asking what this profile may request", Tone.INFO), widget_id="claim-words"),
             table,
@@ -153,7 +153,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                 line("A project's administrator gives it roles under Authorized agents."),
             )
         table = self.query_one("#claim-table", LineTable)
-        table.styles.height = 1 + max(1, min(len(items), _MOST_ROWS))
+        table.styles.height = 3 + max(1, min(len(items), _MOST_ROWS))
         table.set_table(opportunities.table(items, glyphs=glyphs))
         self._select(table)
         self.show_keys()

@@ -7,7 +7,6 @@ a browser by itself. Esc cancels at any time; a token that arrives after that is
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,6 +16,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.geometry import Size
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.profiles import secrets
+from expb_tui.core.profiles.browser import open_browser
 from expb_tui.core.profiles.login import DeviceCode, DeviceLogin, PollState, browser_refusal
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Tone, cell
@@ -264,7 +265,7 @@ class LoginScreen(FrameScreen[str | None]):
             ("service", profile.endpoint),
             ("account", profile.account_id or "-"),
         ]
-        facts.append(("secret", "in the system keyring" if profile.in_keyring else "in the 0600 profile file"))
+        facts.append(("secret", await asyncio.to_thread(secrets.whereabouts, profile)))
         words = Words(*facts_lines([(label, cell(value)) for label, value in facts]))
         buttons = [LineButton("Done", widget_id="login-done")]
         if self._house.store.read().default != profile.name:
@@ -395,26 +396,3 @@ _NEXT = {
     "denied": "Somebody refused it on the approval page. Start again if that was a mistake.",
     "expired": "Nobody approved it in time. Start again for a new code.",
 }
-
-
-async def open_browser(address: str) -> str:
-    """Hand ``address`` to the desktop's browser; says what happened. Only where ``browser_refusal`` is empty."""
-    if refusal := browser_refusal():
-        return refusal
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    try:
-        process = await asyncio.create_subprocess_exec(
-            opener,
-            address,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        async with asyncio.timeout(5.0):
-            status = await process.wait()
-    except TimeoutError:
-        return "Handed to the browser"
-    except OSError:
-        return f"No browser: {opener} is not installed here; open the address yourself"
-    return "Handed to the browser" if status == 0 else f"{opener} could not open it; open the address yourself"

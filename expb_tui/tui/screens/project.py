@@ -42,7 +42,7 @@ class ProjectScreen(Dialog[str | None]):
 
     def compose_body(self) -> ComposeResult:
         yield Words(line("Asking the service for its projects", Tone.INFO), widget_id="project-words")
-        yield LineTable(Table(_COLUMNS, ()), framed=False, id="project-table")
+        yield LineTable(Table(_COLUMNS, ()), title="Projects", id="project-table")
 
     def on_mount(self) -> None:
         self.query_one(LineTable).focus()

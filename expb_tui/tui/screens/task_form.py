@@ -54,8 +54,7 @@ class TaskText(LineText):
         self._desk = desk
 
     def wrapped(self, width: int) -> list[Line]:
-        found = reading.reading_lines(self.sections, min(width, _READING), glyphs=self.look.glyphs)
-        return [(cell,) for cell in found]
+        return reading.toned_lines(self.sections, min(width, _READING), glyphs=self.look.glyphs)
 
     def can(self, action_id: str) -> bool:
         return self._desk.workable or action_id not in ("task.fill", "task.submit", "task.fail", "task.editor")

@@ -41,9 +41,10 @@ class LineInput(Input):
         self.cursor_blink = False
 
     def _on_paste(self, event: events.Paste) -> None:
-        self.replace(typed(event.text).strip(), *self.selection)
         event.stop()
         event.prevent_default()
+        if text := typed(event.text).strip():
+            self.replace(text, *self.selection)
 
     def watch_value(self, value: str) -> None:
         # A terminal that mangles mouse reports types them; only whole reports are taken out.
