@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from expb_tui.core.api.failures import ApiProblem, Unreachable
+from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.model import LeaseState, Unresolved
 from tests.support.desk import AGENT, Home, MovingClock, at_home
 from tests.support.loopback import FaultyWay, Reply, Request, once, posts, problem
@@ -233,6 +234,32 @@ async def test_what_is_not_known_is_said_and_settled_later(tmp_path: Path, serve
         assert len(packages_of(server)) == 1
 
 
+def fill_up(home: Home) -> None:
+    """From now on the journal cannot grow, whatever is given up."""
+    connection = home.journal._door._writing.connection
+    assert connection is not None
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+@pytest.mark.parametrize("released", [True, False])
+async def test_a_claim_that_cannot_be_saved_is_given_back(tmp_path: Path, server: LocalServer, released: bool) -> None:
+    async with through(tmp_path, server) as (way, home):
+
+        def fault(request: Request) -> str | Reply:
+            if posts("work-packages")(request):
+                fill_up(home)
+            return "drop" if request.method == "PATCH" and not released else "pass"
+
+        way.fault = fault
+        with pytest.raises(ExpbError) as caught:
+            await home.desk.request(home.session(), server.project_id, "ideator")
+        assert caught.value.code == "claim-not-saved"
+        assert ("neither" in caught.value.what) is not released
+        assert len(packages_of(server)) == (0 if released else 1)
+        assert await home.desk.held() == []
+
+
 CLAIM = """
 import asyncio, sys
 from pathlib import Path
@@ -328,6 +355,19 @@ async def test_a_package_of_a_dead_process_is_found_without_its_token(
         assert found.state is LeaseState.TOKEN_LOST
         assert found.uid == packages_of(server)[0]["metadata"]["uid"]
         assert len(way.seen("POST", "work-packages")) - sent == (0 if later else 1)
+
+
+async def test_a_stored_answer_is_not_believed_about_the_present(tmp_path: Path, server: LocalServer) -> None:
+    async with through(tmp_path, server) as (way, home):
+        way.fault = once(posts("work-packages"), "withhold")
+        async with other_process(home, way, "claim", "work-packages"):
+            async with asyncio.timeout(10):
+                while not packages_of(server):
+                    await asyncio.sleep(0.02)
+        server.pass_time(1000)
+        assert await home.desk.resolve(home.session()) == []
+        assert await home.desk.held() == []
+        assert await home.desk.pending() == []
 
 
 @pytest.mark.parametrize("later", [0.0, 600.0])

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from expb_tui.core.api.failures import ApiProblem
+from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.api.work import PackageAnswer
 from expb_tui.core.clock import boot_id
 from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import ClaimOutcome, Raw, Unresolved
-from expb_tui.core.leases.schema import Intent, PackageRow
+from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow
 from expb_tui.core.leases.sending import Attempt, StillUnknown
 from expb_tui.core.text import clean
 from expb_tui.wire.base import instant_text
@@ -114,8 +114,12 @@ async def _answered(context: Context, session: Session, intent: Intent, answer: 
     if answer.package is None:
         await context.journal.settle(intent, "empty")
         return ClaimOutcome("empty", raw=Raw(answer.raw))
-    row = context.row_of(answer, intent.pin, project_name=intent.project_name, project_id=intent.project_id)
+    told = answer if answer.token is not None else await _as_it_is_now(context, session, answer)
+    row = context.row_of(told, intent.pin, project_name=intent.project_name, project_id=intent.project_id)
     row = replace(row, role=row.role or intent.role)
+    if told.token is None and row.phase in ENDED_PHASES:
+        await context.journal.settle(intent, "ended")
+        return ClaimOutcome("empty", why=f"The package that was assigned is {row.phase}", raw=Raw(told.raw))
     try:
         kept = await context.journal.settle(intent, "done", row)
     except FileProblem as problem:
@@ -125,6 +129,15 @@ async def _answered(context: Context, session: Session, intent: Intent, answer: 
     if kept.token is None:
         return ClaimOutcome("token-lost", held, why=held.reason, raw=Raw(answer.raw))
     return ClaimOutcome("assigned", held, raw=Raw(answer.raw))
+
+
+async def _as_it_is_now(context: Context, session: Session, answer: PackageAnswer) -> PackageAnswer:
+    """An answer without a token is a stored one: the package may have ended since."""
+    assert answer.package is not None
+    try:
+        return await context.api.read(session, answer.package.uid)
+    except RequestFailure:
+        return answer
 
 
 async def _given_back(context: Context, session: Session, row: PackageRow, problem: FileProblem) -> ExpbError:

@@ -125,7 +125,8 @@ class Door:
         # that exists is not opened: closing it again would drop the locks of this process's other connections.
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        self.path.chmod(0o600)
+        if self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o600)
         db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             db.row_factory = sqlite3.Row
