@@ -120,6 +120,7 @@ async def _device_login(house: House, asked: _Asked) -> list[str]:
         profile=house.chosen.profile,
         endpoint=house.chosen.endpoint,
         scope="system" if asked.system else "account",
+        account=house.chosen.account,
         settings=house.settings,
         clock=house.clock,
     )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from expb_tui.cli import diagnostics, examples, inputs
+from expb_tui.cli import diagnostics, examples, held_packages, inputs
 from expb_tui.cli.acting import act
 from expb_tui.cli.roles import role_option
 from expb_tui.cli.tree import Command, Noun, given
-from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
-from expb_tui.present import envelopes, leases, packages
+from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.present import leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from expb_tui.cli.output import Output
-    from expb_tui.core.leases.model import HeldPackage, Raw
-    from expb_tui.core.profiles.session import Session
+    from expb_tui.core.leases.model import HeldPackage
     from expb_tui.launch import House
 
 
@@ -54,100 +52,6 @@ def work() -> None:
     """
 
 
-def _now() -> Any:
-    from expb_tui.core.clock import SYSTEM_CLOCK
-
-    return SYSTEM_CLOCK.now()
-
-
-def _envelope(document: Any, key: str = "resource") -> dict[str, Any] | None:
-    """The resource in an operation result, or the document itself where it is bare (contract, section 7, item 7)."""
-    if not isinstance(document, dict):
-        return None
-    found = document.get(key)
-    if isinstance(found, dict):
-        return found
-    return document if key == "resource" and "kind" in document else None
-
-
-def _print_act(output: Output, word: str, raw: Raw | None, held: HeldPackage | None) -> None:
-    """An operation result: the answer as given, or ``created``/``updated`` and the tables."""
-    document = raw.document() if raw else None
-    if output.structured:
-        output.data(document)
-        return
-    if word:
-        output.lines([word])
-    envelope = _envelope(document)
-    if envelope is not None:
-        output.table(envelopes.table([envelope], _now(), wide=output.wide))
-    if held is not None:
-        _print_held(output, held)
-
-
-def _print_held(output: Output, held: HeldPackage) -> None:
-    from expb_tui.core.clock import SYSTEM_CLOCK
-
-    output.lines([""])
-    output.table(leases.listing([held], SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs)._replace(footer=""))
-    if held.tasks:
-        output.lines([""])
-        output.table(packages.tasks(held, glyphs=output.glyphs)._replace(footer=""))
-
-
-async def _bare_token(house: House) -> Session | None:
-    """The session of a token without a profile, if that is what acts here."""
-    try:
-        session = await house.session()
-    except (SignInNeeded, UsageError):
-        return None
-    return session if session.explicit else None
-
-
-async def _settle_cut_off(house: House) -> None:
-    """Find out what became of requests whose sender died, and say what is still not known (hazards 4)."""
-    if any(not one.waiting for one in await house.desk.pending()):
-        try:
-            await house.desk.resolve(await house.session())
-        except ExpbError as error:
-            diagnostics.warn(str(error))
-    for one in await house.desk.pending():
-        about = one.package_id or f"{one.role} in {one.project_name}"
-        state = "is still under way" if one.waiting else "was cut off, and its outcome is not known"
-        diagnostics.note(f"A {one.kind} ({about}) {state}")
-
-
-async def _session_for(house: House, held: HeldPackage | None) -> Session:
-    """What was chosen on the command line, else the profile that claimed the package."""
-    if held is not None and held.profile_name and house.chosen.profile is None and house.chosen.token is None:
-        session = await house.session()
-        return session if session.explicit else await house.session(held.profile_name)
-    return await house.session()
-
-
-async def _target(house: House, package: str | None, answer: str | None) -> tuple[Session, str]:
-    """The package that a command is about and the credential to act with. Raises ``UsageError``."""
-    if answer is not None:
-        session = await house.session()
-        held = await house.desk.adopt(session, inputs.read_document(answer))
-        if package is not None and package != held.uid:
-            raise UsageError(f"{inputs.name_of(answer)} is about package {held.uid}", cause=f"not about {package}")
-        return session, held.uid
-    everything = await house.desk.held(everything=package is not None)
-    if package is not None:
-        known = next((held for held in everything if held.uid == package), None)
-        return await _session_for(house, known), package
-    open_ones = [held for held in everything if not held.state.ended]
-    if house.chosen.profile is not None:
-        open_ones = [held for held in open_ones if held.profile_name == house.chosen.profile]
-    if len(open_ones) == 1:
-        return await _session_for(house, open_ones[0]), open_ones[0].uid
-    if not open_ones:
-        raise UsageError("Name a package", cause="none is held here", next_step="See: expb-tui agent work list --all")
-    names = ", ".join(held.uid for held in open_ones)
-    raise UsageError("Name a package", cause=f"{len(open_ones)} are held here", next_step=f"One of {names}")
-
-
 @work.command("request", cls=_Request)
 @click.option("--file", "-f", "source", metavar="FILE", help="The request, JSON or YAML; - is standard input.")
 @role_option("Instead of --file: the role to work in.")
@@ -181,7 +85,7 @@ def request(ctx: click.Context, source: str | None, role: str | None, max_tasks:
                 code="token-lost",
             )
         if outcome.kind == "assigned":
-            _print_act(output, "created", outcome.raw, outcome.held)
+            held_packages.print_act(output, "created", outcome.raw, outcome.held)
             return
         why = f": {outcome.why}" if outcome.why else ""
         diagnostics.note(f"No work for {body.role} now{why}")
@@ -207,9 +111,9 @@ def show(ctx: click.Context, package: str | None, answer: str | None) -> None:
         from expb_tui.core.submissions import task_view
         from expb_tui.present.tasks import reading_lines
 
-        session, uid = await _target(house, package, answer)
+        session, uid = await held_packages.target(house, package, answer)
         outcome = await house.desk.show(session, uid)
-        _print_act(output, "", outcome.raw, outcome.held)
+        held_packages.print_act(output, "", outcome.raw, outcome.held)
         if output.structured:
             return
         for task in outcome.held.tasks:
@@ -230,13 +134,13 @@ def renew(ctx: click.Context, package: str | None, answer: str | None) -> None:
     output = given(ctx).output()
 
     async def extend(house: House) -> None:
-        session, uid = await _target(house, package, answer)
+        session, uid = await held_packages.target(house, package, answer)
         outcome = await house.desk.renew(session, uid)
         if outcome.kind == "ended":
             diagnostics.note(f"Package {uid} has ended ({outcome.held.state.value}); there is nothing to renew")
         elif outcome.kind == "capped":
             diagnostics.note(f"The lease of {uid} is at its latest end and cannot be extended; submit in time")
-        _print_act(output, "updated" if outcome.kind == "renewed" else "", outcome.raw, outcome.held)
+        held_packages.print_act(output, "updated" if outcome.kind == "renewed" else "", outcome.raw, outcome.held)
 
     act(ctx, extend)
 
@@ -257,13 +161,13 @@ def submit(ctx: click.Context, package: str | None, source: str, answer: str | N
     body = inputs.read_mapping(source)
 
     async def send(house: House) -> None:
-        session, uid = await _target(house, package, answer)
+        session, uid = await held_packages.target(house, package, answer)
         outcome = await house.desk.submit(session, uid, body)
         receipt = outcome.receipt
         record = f" as {receipt.record_kind} {receipt.record_id}" if receipt.record_id else ""
         before = " before; nothing was sent twice" if outcome.kind == "already" else ""
         diagnostics.note(f"Task {receipt.task_id} is submitted ({receipt.outcome}){record}{before}")
-        _print_act(output, "created", outcome.raw, outcome.held)
+        held_packages.print_act(output, "created", outcome.raw, outcome.held)
 
     act(ctx, send)
 
@@ -278,7 +182,7 @@ def release(ctx: click.Context, package: str | None, answer: str | None, yes: bo
     output = given(ctx).output()
 
     async def give_back(house: House) -> int:
-        session, uid = await _target(house, package, answer)
+        session, uid = await held_packages.target(house, package, answer)
         held = await house.desk.get(uid, session=session)
         lines = [f"{uid}   {held.role}   {held.project_name or held.project_id}   {leases.tasks_done(held)} submitted"]
         if any(task.has_draft for task in held.tasks):
@@ -289,10 +193,41 @@ def release(ctx: click.Context, package: str | None, answer: str | None, yes: bo
         outcome = await house.desk.release(session, uid)
         if outcome.kind == "ended":
             diagnostics.note(f"Package {uid} had ended before ({outcome.held.state.value})")
-        _print_act(output, "updated" if outcome.kind == "released" else "", outcome.raw, outcome.held)
+        held_packages.print_act(output, "updated" if outcome.kind == "released" else "", outcome.raw, outcome.held)
         return 0
 
     ctx.exit(act(ctx, give_back))
+
+
+@work.command("withdraw")
+@click.argument("package")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_context
+def withdraw(ctx: click.Context, package: str, yes: bool) -> None:
+    """Take a package away from its agent, as a member of its project.
+
+    For a package whose token is lost: its open tasks return to the queue at once instead of when the lease ends. It
+    acts with --profile, or with a signed-in user profile of the same service and account.
+    """
+    output = given(ctx).output()
+
+    async def take_away(house: House) -> int:
+        session = await house.watcher(await house.session())
+        if session is None:
+            raise UsageError(
+                "Only a member of the project can withdraw a package",
+                cause="no user profile of this service and account is signed in",
+                next_step="Sign in with: expb-tui --profile=owner auth login",
+            )
+        lines = [f"{package} is taken from its agent, who can then submit nothing for it"]
+        if not diagnostics.confirm(lines, f"Withdraw {package}?", yes=yes):
+            diagnostics.note("Nothing was withdrawn")
+            return 1
+        outcome = await house.desk.withdraw(session, package)
+        held_packages.print_act(output, "updated", outcome.raw, None)
+        return 0
+
+    ctx.exit(act(ctx, take_away))
 
 
 @work.command("list")
@@ -306,8 +241,8 @@ def list_packages(ctx: click.Context, everything: bool) -> None:
     output = given(ctx).output()
 
     async def read(house: House) -> list[HeldPackage]:
-        await _settle_cut_off(house)
-        held = await house.desk.held(session=await _bare_token(house), everything=everything)
+        await held_packages.settle_cut_off(house)
+        held = await house.desk.held(session=await held_packages.bare_token(house), everything=everything)
         only = house.chosen.profile
         return [one for one in held if only is None or one.profile_name == only]
 
@@ -315,7 +250,7 @@ def list_packages(ctx: click.Context, everything: bool) -> None:
     from expb_tui.core.clock import SYSTEM_CLOCK
 
     output.show(
-        lambda: [held_data(one) for one in held],
+        lambda: [held_packages.held_data(one) for one in held],
         lambda: leases.listing(held, SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs),
     )
 
@@ -337,42 +272,6 @@ def adopt(ctx: click.Context, source: str) -> None:
     held = act(ctx, take)
     diagnostics.note(f"Package {held.uid} is in the journal now")
     if output.structured:
-        output.data(held_data(held))
+        output.data(held_packages.held_data(held))
     else:
-        _print_held(output, held)
-
-
-def held_data(held: HeldPackage) -> dict[str, Any]:
-    """A held package for programs; never its token."""
-    from expb_tui.core.clock import SYSTEM_CLOCK
-    from expb_tui.wire.base import instant_text
-
-    times = held.times
-    return {
-        "package_id": held.uid,
-        "state": held.state.value,
-        "reason": held.reason,
-        "role": held.role,
-        "project_id": held.project_id,
-        "project_name": held.project_name,
-        "profile": held.profile_name,
-        "endpoint": held.endpoint,
-        "account_id": held.account_id,
-        "agent_id": held.agent_id,
-        "remaining_seconds": round(held.remaining(SYSTEM_CLOCK), 1),
-        "expires_at": instant_text(times.expires_at) if times else None,
-        "absolute_expires_at": (
-            instant_text(times.absolute_expires_at) if times and times.absolute_expires_at else None
-        ),
-        "renewals": held.renewals,
-        "tasks": [
-            {
-                "task_id": task.task_id,
-                "role": task.role,
-                "phase": task.phase,
-                "has_draft": task.has_draft,
-                "record_id": task.record_id,
-            }
-            for task in held.tasks
-        ],
-    }
+        held_packages.print_held(output, held)

@@ -220,6 +220,15 @@ def test_context(commands: Commands, server: LocalServer) -> None:
     assert "project_id" not in commands("context", "clear", "-o", "json").json()
 
 
+def test_a_session_of_another_account_is_not_saved(commands: Commands, server: LocalServer) -> None:
+    other = "00000000-0000-4000-8000-000000000000"
+    line = f"expb-tui auth --account {other} --api-server-address={server.address}; test $? = 1"
+    with approving(server, line, commands.full_environ()) as lines:
+        pass
+    assert "account" in "\n".join(lines[-2:])
+    assert not (commands.home / "profiles.json").exists()
+
+
 def test_an_agent_name_that_exists_keeps_the_user_profile(commands: Commands, server: LocalServer) -> None:
     line = f"expb-tui --profile=owner auth --agent-name=researcher --api-server-address={server.address}; test $? = 1"
     with approving(server, line, commands.full_environ()) as lines:

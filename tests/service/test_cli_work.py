@@ -171,6 +171,31 @@ def test_release_asks_and_gives_back(commands: Commands, server: LocalServer) ->
     assert done.json()["status"]["phase"] == "released"
 
 
+def test_a_member_withdraws_a_package(commands: Commands, server: LocalServer) -> None:
+    package = claim(commands, server, "ideator")["resource"]["metadata"]["uid"]
+    alone = commands("agent", "work", "withdraw", package, "--yes")
+    assert alone.code == 80
+    assert "Only a member of the project" in alone.err
+    tokens = server.sign_in()
+    document = commands.profiles()
+    document["profiles"]["owner"] = {
+        "scope": "account",
+        "endpoint": server.address,
+        "type": "user",
+        "account_id": server.account_id,
+        "token": tokens["access_token"],
+        "refresh_token": tokens["refresh_token"],
+        "expires_at": "2999-01-01T00:00:00Z",
+    }
+    (commands.home / "profiles.json").write_text(json.dumps(document))
+    refused = commands("agent", "work", "withdraw", package)
+    assert refused.code == 80
+    assert "--yes" in refused.err
+    done = commands("agent", "work", "withdraw", package, "--yes", "-o", "json")
+    assert done.json()["status"]["phase"] == "revoked"
+    assert commands("agent", "work", "show", package, "-o", "json").json()["status"]["phase"] == "revoked"
+
+
 def test_without_a_package_name_several_are_told_apart(commands: Commands, server: LocalServer) -> None:
     none = commands("agent", "work", "show")
     assert none.code == 80

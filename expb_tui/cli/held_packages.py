@@ -1,0 +1,134 @@
+"""Which held package a command is about, the credential to act with, and how an act's answer is printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expb_tui.cli import diagnostics, inputs
+from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
+from expb_tui.present import envelopes, leases, packages
+
+if TYPE_CHECKING:
+    from expb_tui.cli.output import Output
+    from expb_tui.core.leases.model import HeldPackage, Raw
+    from expb_tui.core.profiles.session import Session
+    from expb_tui.launch import House
+
+
+def print_act(output: Output, word: str, raw: Raw | None, held: HeldPackage | None) -> None:
+    """An operation result: the answer as given, or ``created``/``updated`` and the tables."""
+    document = raw.document() if raw else None
+    if output.structured:
+        output.data(document)
+        return
+    if word:
+        output.lines([word])
+    from expb_tui.core.api.reading import resource_of
+    from expb_tui.core.clock import SYSTEM_CLOCK
+
+    envelope = resource_of(document)
+    # A failed task makes no record, so there is none in the answer.
+    if isinstance(envelope, dict) and "kind" in envelope:
+        output.table(envelopes.table([envelope], SYSTEM_CLOCK.now(), wide=output.wide))
+    if held is not None:
+        print_held(output, held)
+
+
+def print_held(output: Output, held: HeldPackage) -> None:
+    """Lease and tasks below a blank line."""
+    from expb_tui.core.clock import SYSTEM_CLOCK
+
+    output.lines([""])
+    output.table(leases.listing([held], SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs)._replace(footer=""))
+    if held.tasks:
+        output.lines([""])
+        output.table(packages.tasks(held, glyphs=output.glyphs)._replace(footer=""))
+
+
+async def bare_token(house: House) -> Session | None:
+    """The session of a token without a profile, if that is what acts here."""
+    try:
+        session = await house.session()
+    except (SignInNeeded, UsageError):
+        return None
+    return session if session.explicit else None
+
+
+async def settle_cut_off(house: House) -> None:
+    """Find out what became of requests whose sender died, and say what is still not known (hazards 4)."""
+    if any(not one.waiting for one in await house.desk.pending()):
+        try:
+            await house.desk.resolve(await house.session())
+        except ExpbError as error:
+            diagnostics.warn(str(error))
+    for one in await house.desk.pending():
+        about = one.package_id or f"{one.role} in {one.project_name}"
+        state = "is still under way" if one.waiting else "was cut off, and its outcome is not known"
+        diagnostics.note(f"A {one.kind} ({about}) {state}")
+
+
+async def _session_for(house: House, held: HeldPackage | None) -> Session:
+    """What was chosen on the command line, else the profile that claimed the package."""
+    if held is not None and held.profile_name and house.chosen.profile is None and house.chosen.token is None:
+        session = await house.session()
+        return session if session.explicit else await house.session(held.profile_name)
+    return await house.session()
+
+
+async def target(house: House, package: str | None, answer: str | None) -> tuple[Session, str]:
+    """The package that a command is about and the credential to act with. Raises ``UsageError``."""
+    if answer is not None:
+        session = await house.session()
+        held = await house.desk.adopt(session, inputs.read_document(answer))
+        if package is not None and package != held.uid:
+            raise UsageError(f"{inputs.name_of(answer)} is about package {held.uid}", cause=f"not about {package}")
+        return session, held.uid
+    everything = await house.desk.held(everything=package is not None)
+    if package is not None:
+        known = next((held for held in everything if held.uid == package), None)
+        return await _session_for(house, known), package
+    open_ones = [held for held in everything if not held.state.ended]
+    if house.chosen.profile is not None:
+        open_ones = [held for held in open_ones if held.profile_name == house.chosen.profile]
+    if len(open_ones) == 1:
+        return await _session_for(house, open_ones[0]), open_ones[0].uid
+    if not open_ones:
+        raise UsageError("Name a package", cause="none is held here", next_step="See: expb-tui agent work list --all")
+    names = ", ".join(held.uid for held in open_ones)
+    raise UsageError("Name a package", cause=f"{len(open_ones)} are held here", next_step=f"One of {names}")
+
+
+def held_data(held: HeldPackage) -> dict[str, Any]:
+    """A held package for programs; never its token."""
+    from expb_tui.core.clock import SYSTEM_CLOCK
+    from expb_tui.wire.base import instant_text
+
+    times = held.times
+    return {
+        "package_id": held.uid,
+        "state": held.state.value,
+        "reason": held.reason,
+        "role": held.role,
+        "project_id": held.project_id,
+        "project_name": held.project_name,
+        "profile": held.profile_name,
+        "endpoint": held.endpoint,
+        "account_id": held.account_id,
+        "agent_id": held.agent_id,
+        "remaining_seconds": round(held.remaining(SYSTEM_CLOCK), 1),
+        "expires_at": instant_text(times.expires_at) if times else None,
+        "absolute_expires_at": (
+            instant_text(times.absolute_expires_at) if times and times.absolute_expires_at else None
+        ),
+        "renewals": held.renewals,
+        "tasks": [
+            {
+                "task_id": task.task_id,
+                "role": task.role,
+                "phase": task.phase,
+                "has_draft": task.has_draft,
+                "record_id": task.record_id,
+            }
+            for task in held.tasks
+        ],
+    }
