@@ -1,7 +1,11 @@
-"""The README is true: its commands parse, its key table is the registry's, its pictures exist."""
+"""The README is true: its commands parse, its key table is the registry's, its pictures exist.
+
+``EXPB_UPDATE_README=1`` writes the key table anew instead of comparing it.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -60,6 +64,12 @@ def test_each_command_of_the_readme_is_a_command(line: str) -> None:
 
 
 def test_the_key_table_is_the_registry_s() -> None:
+    if os.environ.get("EXPB_UPDATE_README"):
+        before, _, rest = README.partition("<!-- keys -->\n")
+        after = rest.partition("<!-- /keys -->")[2]
+        text = f"{before}<!-- keys -->\n{markdown_table().strip()}\n<!-- /keys -->{after}"
+        (ROOT / "README.md").write_text(text, encoding="utf-8")
+        return
     assert _between("keys") == markdown_table().strip()
 
 
