@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import uvicorn
+from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
 
 from expb_tui.server.app import build_app
@@ -46,12 +47,24 @@ class RunningServer:
         self._socket = _bind(settings)
         try:
             self.app: Starlette = build_app(settings)
-            self.services: Services = self.app.state.services
-            self.address = _address(settings, self._socket)
-            self.services.issuer = settings.issuer or self.address.url
-            migrate(self.services.database)
         except BaseException:
             self._socket.close()
+            raise
+        self.services: Services = self.app.state.services
+        self.address = _address(settings, self._socket)
+        self.services.issuer = settings.issuer or self.address.url
+        try:
+            migrate(self.services.database)
+        except DBAPIError as error:
+            self.close()
+            raise ServerError(
+                "The database cannot be used",
+                cause=" ".join(str(error.orig).split()),
+                next_step="Check --database, and that the file or server behind it is sound",
+                code="database-unusable",
+            ) from error
+        except BaseException:
+            self.close()
             raise
         self._server: _Server | None = None
 
