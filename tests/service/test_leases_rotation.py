@@ -18,6 +18,7 @@ from expb_tui.core.leases.desk import Desk
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import LeaseLost, LeaseState, SubmitOutcome
 from expb_tui.core.leases.renewer import RenewalNote, Renewer
+from expb_tui.core.leases.sending import package_lock
 from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
@@ -217,6 +218,29 @@ async def test_after_a_reboot_the_package_is_read_before_anything_else(tmp_path:
         keeper.cancel()
         assert len(upstream.seen("GET", claim.held.uid)) == 1
         assert upstream.seen("POST", "renewals") == []
+
+
+async def test_a_lock_that_a_stopped_process_holds_is_passed_over_near_the_end(tmp_path: Path) -> None:
+    clock = MovingClock()
+    notes: list[RenewalNote] = []
+    async with Upstream().running() as upstream, process(tmp_path, upstream.url, clock=clock) as (desk, session):
+        claim = await desk.request(session, PROJECT_ID, "ideator")
+        assert claim.held is not None
+
+        async def sessions(_: object) -> Session:
+            return session
+
+        async with package_lock(desk.journal.folder, claim.held.row_id, patience=0.0):
+            clock.ahead = 650.0
+            keeper = asyncio.create_task(Renewer(desk, sessions, clock=clock, on_note=notes.append).run())
+            await asyncio.sleep(0.3)
+            assert upstream.seen("POST", "renewals") == []
+            clock.ahead = 800.0
+            async with asyncio.timeout(5):
+                while not upstream.seen("POST", "renewals"):
+                    await asyncio.sleep(0.02)
+        keeper.cancel()
+        assert [note.error for note in notes if note.error] == []
 
 
 async def test_failures_are_tried_again_with_fresh_keys_and_reported(tmp_path: Path) -> None:

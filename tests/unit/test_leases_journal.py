@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -266,6 +267,35 @@ async def test_a_held_write_lock_is_told_and_reading_goes_on(tmp_path: Path, mon
     other.close()
     await journal.merge(package_row("wp-2"))
     await journal.aclose()
+
+
+async def test_a_process_can_stand_still_with_no_transaction_open(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = Journal(path)
+    with journal.still():
+        pass  # never opened: nothing to wait for
+    await journal.merge(package_row())
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(db: sqlite3.Connection) -> None:
+        entered.set()
+        leave.wait(5)
+
+    writing = asyncio.create_task(journal._door.write(slow))
+    await asyncio.to_thread(entered.wait, 5)
+    threading.Timer(0.1, leave.set).start()
+    with journal.still():
+        other = sqlite3.connect(path, isolation_level=None, timeout=0)
+        other.execute("BEGIN IMMEDIATE")  # nobody holds the lock now
+        other.execute("ROLLBACK")
+        other.close()
+        waiting = asyncio.create_task(journal.merge(package_row("wp-2")))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+    await asyncio.gather(writing, waiting)
+    await journal.aclose()
+    with journal.still():
+        pass
 
 
 async def test_a_cancelled_caller_does_not_take_back_a_write(tmp_path: Path) -> None:

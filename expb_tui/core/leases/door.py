@@ -6,9 +6,9 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -87,6 +87,26 @@ class Door:
                     lane.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             lane.connection.close()
             lane.connection = None
+
+    @contextmanager
+    def still(self, patience: float = BUSY) -> Iterator[None]:
+        """Inside the block no transaction of this process is open; waits at most ``patience`` seconds for one.
+
+        Blocking, for the moment before the process is stopped (ctrl+z): a stopped writer would hold up all others.
+        """
+        held, go = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            go.wait()
+
+        if not self._closed and self._writing.connection is not None:
+            self._writing.thread.submit(hold)
+            held.wait(patience)
+        try:
+            yield
+        finally:
+            go.set()
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Ask; what was written before is seen."""

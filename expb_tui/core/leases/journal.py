@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from expb_tui.core.leases.door import Door
+from expb_tui.core.leases.door import BUSY, Door
 from expb_tui.core.leases.model import Receipt
 from expb_tui.core.leases.owner import Owner
 from expb_tui.core.leases.schema import (
@@ -72,6 +73,10 @@ class Journal:
     def version(self) -> int:
         """A number that changes with every commit of any process; microseconds, never waits for a writer."""
         return self._door.version()
+
+    def still(self, patience: float = BUSY) -> AbstractContextManager[None]:
+        """No transaction of this process is open inside the block; for the moment before it is stopped."""
+        return self._door.still(patience)
 
     async def aclose(self) -> None:
         """Close the file; safe to call twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,7 @@ LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
 _LOCK_PATIENCE = 15.0
 _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
+_URGENT_SHARE = 1 / 6
 _SHORTEST_TRY, _LONGEST_TRY = 3.0, 20.0
 """Seconds that one renewal may take: a server that hangs must leave time for another try."""
 
@@ -196,7 +198,13 @@ async def keep(
     row = await context.journal.package(package_id, endpoint)
     if row is None:
         return None
-    async with package_lock(context.journal.folder, row.id, patience=0.0):
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(package_lock(context.journal.folder, row.id, patience=0.0))
+        except FileProblem as problem:
+            if problem.code != "locked" or not _urgent(context, row):
+                raise
+            # Whoever holds it may have been stopped: near the end the lease counts for more than the order.
         row = await context.journal.package(package_id, endpoint) or row
         if unsaved is not None and unsaved.version >= row.version:
             row = unsaved
@@ -205,6 +213,10 @@ async def keep(
         if held_of(row, clock=context.clock).renew_in(context.clock) != 0:
             return None
         return await renew_once(context, session, row)
+
+
+def _urgent(context: Context, row: PackageRow) -> bool:
+    return row.times is not None and row.times.remaining(context.clock) < row.times.lease_seconds * _URGENT_SHARE
 
 
 def _next_try(failure: RequestFailure, pause: float) -> float | None:
