@@ -113,6 +113,10 @@ def _configuration(server: LocalServer, token: str, targets: Mapping[str, str]) 
     ]
     for path, uid in targets.items():
         lines += ["[[operations]]", f'include-path = "{path}"', f'parameters = {{ "path.uid" = "{uid}" }}']
+    # Lists and items of research records are one piece of code; one kind gets every case, the others some.
+    alike = "/(hypotheses|experiments|results|integrations|hypothesis-reviews|result-reviews|holds|review-policies)"
+    lines += ["[[operations]]", f'include-path-regex = "{alike}(/.uid.)?$"', 'include-method = "GET"']
+    lines += ["[operations.phases.coverage]", "enabled = false"]
     return "\n".join(lines)
 
 
