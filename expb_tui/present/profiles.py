@@ -13,6 +13,8 @@ from expb_tui.present.times import Words, expiry
 if TYPE_CHECKING:
     from expb_tui.core.profiles.store import Profile, Profiles
 
+_EXPIRY_TONES = {"signed out": Tone.DIM, "expired": Tone.WARN}
+
 LISTING = columns(("NAME", "DEFAULT", "TYPE", "SCOPE", "ENDPOINT", "PROJECT", "EXPIRES"))
 LISTING_WIDE = columns(("NAME", "DEFAULT", "TYPE", "SCOPE", "ENDPOINT", "ACCOUNT", "PROJECT", "AGENT", "EXPIRES"))
 
@@ -43,7 +45,7 @@ def listing(
             "ACCOUNT": cell(profile.account_id),
             "PROJECT": cell(profile.project_name or profile.project_id),
             "AGENT": cell(profile.agent_id),
-            "EXPIRES": cell(words.text, Tone.BAD if words.text in ("signed out", "expired") else Tone.TEXT),
+            "EXPIRES": cell(words.text, _EXPIRY_TONES.get(words.text, Tone.TEXT)),
         }
         titles = LISTING_WIDE if wide else LISTING
         rows.append(Row(profile.name, tuple(by_title[column.title] for column in titles), words.next_change))
@@ -53,7 +55,7 @@ def listing(
 def state(profile: Profile, now: datetime, glyphs: Glyphs = UNICODE) -> Cell:
     """Whether the profile can act: ``signed in``, ``expired`` (and not refreshable), ``signed out``; with a sign."""
     if signed_out(profile):
-        return Cell(f"{glyphs.bad} signed out", Tone.BAD)
+        return Cell(f"{glyphs.idle} signed out", Tone.DIM)
     over = profile.expires_at is not None and profile.expires_at <= now
     # A user's access token is replaced with the refresh token, unseen; the keyring is not asked at each repaint.
     if over and (profile.is_agent or not (profile.refresh_token or profile.in_keyring)):

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,7 +57,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _gone(address: str) -> bool:
     try:
         urllib.request.urlopen(f"{address}/v1/service-configuration", timeout=2)
-    except urllib.error.URLError:
+    except OSError:  # refused, or cut off in the middle of its end
         return True
     return False
 
