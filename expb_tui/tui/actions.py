@@ -156,6 +156,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("lease.submit", "Submit", "leases", ("U",), "Fill in and submit the open task.", True, 15),
     Action("lease.renew", "Renew", "leases", ("R",), "Renew the lease now.", True, 25),
     Action(
+        "lease.withdraw",
+        "Withdraw",
+        "leases",
+        ("W",),
+        "Withdraw a package whose token is lost, as a member of its project, so that the role is free again.",
+        True,
+        35,
+    ),
+    Action(
         "lease.receipts",
         "Receipts",
         "leases",

@@ -96,6 +96,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         self.theme = palette.textual().name
         self.set_keymap({name: ",".join(keys) for name, keys in self.keymap.changed.items()})
         self.bridge.read_profiles()
+        self._tell_of_the_demo()
         for problem in problems:
             self.notices.add(of_error(problem, house.clock.now(), tone=Tone.WARN))
         for text in self.keymap.problems:
@@ -109,6 +110,13 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
             except ExpbError as problem:
                 problems.append(problem)
         return theme.find(theme.default_name())
+
+    def _tell_of_the_demo(self) -> None:
+        hint = self.house.demo_hint
+        if hint is not None:
+            text = f"Demo: {hint.user_profile} signs in on the approval page as {hint.email}, password {hint.password}"
+            step = f"{self.keymap.shown('profile.login')} in the profiles signs in"
+            self.notices.add(Notice(self.house.clock.now(), Tone.INFO, text, next_step=step))
 
     @property
     def palette(self) -> theme.Palette:

@@ -227,10 +227,7 @@ class Bridge:
 
     async def _read_leases(self) -> None:
         self._leases_read = asyncio.get_running_loop().time()
-        session = None
-        if self.acting is None and self.house.chosen.token is not None:
-            session = await self.house.session()
-        held = tuple(await self.house.desk.held(session=session))
+        held = tuple(await self.house.desk.held(session=await self._bare_session()))
         if held != self.held or self.held_problem is not None:
             self.held, self.held_problem = held, None
             self.mark("leases", "link")
@@ -307,15 +304,9 @@ class Bridge:
         return session.profile.is_agent
 
     async def watcher(self, session: Session) -> Session | None:
-        """A signed-in user's session of the same service and account: it may follow events and see policies."""
-        for profile in self.profiles.by_name.values():
-            if profile.type == "user" and profile.signed_in and profile.endpoint == session.endpoint:
-                if session.profile.account_id not in (None, profile.account_id):
-                    continue
-                try:
-                    return await self.house.session(profile.name)
-                except ExpbError:
-                    continue
+        """A signed-in user's session of the same service and account; None too where it cannot be opened."""
+        with suppress(ExpbError):
+            return await self.house.watcher(session)
         return None
 
     def _work_changed(self, snapshot: Snapshot) -> None:
@@ -359,7 +350,21 @@ class Bridge:
     async def _renew(self) -> None:
         from expb_tui.core.leases.renewer import Renewer
 
-        await Renewer(self.house.desk, self.session_for, clock=self.house.clock, on_note=self._renewal_note).run()
+        bare = await self._bare_session()
+        renewer = Renewer(
+            self.house.desk, self.session_for, clock=self.house.clock, on_note=self._renewal_note, bare=bare
+        )
+        await renewer.run()
+
+    async def _bare_session(self) -> Session | None:
+        """The session of a token that no profile holds, where the cockpit acts with one."""
+        if self.acting is not None:
+            return None
+        try:
+            session = await self.house.session()
+        except ExpbError:
+            return None
+        return session if session.explicit else None
 
     def _renewal_note(self, note: RenewalNote) -> None:
         if note.error is not None:
@@ -397,8 +402,11 @@ class Bridge:
 
 def _load_service() -> None:
     """Import what the first question to the service needs; a second import costs nothing."""
+    from expb_tui.core.api.transport import preload
+
     importlib.import_module("expb_tui.core.opportunities")
     importlib.import_module("expb_tui.core.profiles.session")
+    preload()
 
 
 def _load_desk() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
 from expb_tui.present.cells import Cell, Tone
@@ -58,6 +58,18 @@ def ask_to_release(pane: PaneParts, targets: list[HeldPackage]) -> None:
     _ask(pane, "Release", targets, lines, _release)
 
 
+def ask_to_withdraw(pane: PaneParts, targets: list[HeldPackage]) -> None:
+    """Ask, naming each package whose token is lost; withdraw it with the profile of a member (hazards 16)."""
+    lines: list[Line] = []
+    for held in targets:
+        lines += [
+            _named(held, pane),
+            sentence(("    its token never arrived: nobody can renew or submit it", Tone.DIM)),
+        ]
+    lines += [(), words("A signed-in user profile of the same account withdraws it; its tasks are on offer again.")]
+    _ask(pane, "Withdraw", targets, lines, _withdraw)
+
+
 def _ask(
     pane: PaneParts,
     verb: str,
@@ -101,6 +113,18 @@ async def _release(pane: PaneParts, held: HeldPackage) -> None:
     session = await pane.bridge.session_for(held)
     await pane.house.desk.release(session, held.uid)
     pane.cockpit.say(f"{held.role}: released; its open tasks are on offer again")
+
+
+async def _withdraw(pane: PaneParts, held: HeldPackage) -> None:
+    member = await pane.bridge.watcher(await pane.bridge.session_for(held))
+    if member is None:
+        raise SignInNeeded(
+            f"The package of the {held.role} cannot be withdrawn from here",
+            cause="no user profile of the same service and account is signed in",
+            next_step="Sign in as a member of the project, or let the lease run out",
+        )
+    await pane.house.desk.withdraw(member, held.uid)
+    pane.cockpit.say(f"{held.role}: withdrawn; its tasks are on offer again")
 
 
 def _settle(pane: PaneParts) -> None:

@@ -170,7 +170,7 @@ async def test_details_show_where_the_secret_is_kept_and_nothing_secret(
     cockpit: PilotCockpit, server: LocalServer
 ) -> None:
     await cockpit.press("pane.profiles", "profile.details")
-    text = await cockpit.wait_for("secret kept in", "0600 file", server.agent_id)
+    text = await cockpit.wait_for("secret kept in", "the profile file (0600)", server.agent_id)
     assert server.agent_token not in text
 
 

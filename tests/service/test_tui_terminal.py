@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -87,6 +88,34 @@ def test_suspending_gives_the_terminal_to_the_shell_and_fg_brings_the_screen_bac
         shown.wait_for("\u25b8 3 Leases")
         cockpit.press("app.quit")
         shown.wait_for("shell>")
+
+
+@pytest.mark.parametrize(
+    ("changes", "mouse"), [({}, True), ({"SSH_CONNECTION": "a b c d"}, False), ({"EXPB_TUI_MOUSE": "off"}, False)]
+)
+def test_the_mouse_is_on_locally_and_off_over_ssh(
+    environ: dict[str, str], changes: dict[str, str], mouse: bool
+) -> None:
+    with in_terminal({**environ, **changes}) as cockpit:
+        assert cockpit.terminal.modes()["mouse"] is mouse
+
+
+def _colours(output: bytes) -> set[bytes]:
+    """Parameters of SGR sequences that set a colour."""
+    found = set()
+    for parameters in re.findall(rb"\x1b\[([0-9;]*)m", output):
+        found |= {part for part in parameters.split(b";") if re.fullmatch(rb"[349][0-8]|10[0-7]", part)}
+    return found
+
+
+def test_no_color_sends_no_colour_and_the_sixteen_stay_the_terminals_own(environ: dict[str, str]) -> None:
+    with in_terminal({**environ, "NO_COLOR": "1"}) as cockpit:
+        cockpit.press("app.help")
+        cockpit.wait_for("Esc Close")
+        assert not _colours(bytes(cockpit.terminal.output))
+    with in_terminal({**environ, "TERM": "xterm", "COLORTERM": ""}) as cockpit:
+        assert b"38" not in _colours(bytes(cockpit.terminal.output))
+        assert b"36" in _colours(bytes(cockpit.terminal.output))
 
 
 def test_a_fault_ends_it_in_one_line_with_a_report_and_no_values(environ: dict[str, str], tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ class LeasesPane(TablePane):
             return any(held.renewable for held in targets)
         if action_id == "lease.release":
             return any(held.usable and held.has_token for held in targets)
+        if action_id == "lease.withdraw":
+            return any(held.state.value == "token lost" for held in targets)
         return bool(targets) or action_id == "lease.receipts"
 
     def copyables(self) -> list[Copyable]:
@@ -104,6 +106,9 @@ class LeasesPane(TablePane):
         held = self.chosen
         if held is not None:
             lease_acts.open_package(self, held)
+
+    def act_lease_withdraw(self) -> None:
+        lease_acts.ask_to_withdraw(self, [held for held in self._targets() if held.state.value == "token lost"])
 
     def act_lease_receipts(self) -> None:
         from expb_tui.tui.screens.submit import ReceiptsScreen

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SIDE_BY_SIDE = 116
 """Cells from which facts and reading stand beside each other."""
 _FACTS = 52
+_READING = 100
 _TWO_FACTS = 60
 """Cells from which two facts share a line."""
 _PAUSE = 0.3
@@ -101,9 +102,10 @@ class PackagePane(PaneParts, LineText):
             return []
         if width < _SIDE_BY_SIDE:
             return [*_facts_lines(facts, width), *self._task_lines(held, width), (), *self._reading(held, width)]
-        left = [*_facts_lines(facts, _FACTS), *self._task_lines(held, _FACTS)]
-        right = self._reading(held, min(100, width - _FACTS - 3))
-        return _beside(left, right, _FACTS, self.look.frame.vertical)
+        side = min(_FACTS, width * 2 // 5)
+        left = [*_facts_lines(facts, side), *self._task_lines(held, side)]
+        right = self._reading(held, min(_READING, width - side - 3))
+        return _beside(left, right, side, self.look.frame.vertical)
 
     def _task_lines(self, held: HeldPackage, width: int) -> list[Line]:
         if len(held.tasks) < 2:
@@ -130,8 +132,7 @@ class PackagePane(PaneParts, LineText):
         task = self.chosen
         if task is None:
             return [sentence(("The service has not described any task of this package.", Tone.DIM))]
-        lines = reading.reading_lines(sections(task.role or held.role, task.input), width, glyphs=self.glyphs)
-        return [(cell,) for cell in lines]
+        return reading.toned_lines(sections(task.role or held.role, task.input), width, glyphs=self.glyphs)
 
     # What the keys do
 

@@ -109,13 +109,21 @@ class ProfilesPane(TablePane):
         self.bridge.run(f"use {profile.name}", use)
 
     def act_profile_details(self) -> None:
+        from expb_tui.core.profiles import secrets
         from expb_tui.tui.screens.details import DetailsScreen
 
         profile = self.chosen
         if profile is not None:
             default = profile.name == self.bridge.profiles.default
             table = rows.details(profile, self.clock.now(), default=default, glyphs=self.glyphs)
-            self.cockpit.push_screen(DetailsScreen(f"Profile {clean(profile.name)}", table))
+            screen = DetailsScreen(f"Profile {clean(profile.name)}", table)
+            self.cockpit.push_screen(screen)
+
+            async def find_out() -> None:
+                place = await asyncio.to_thread(secrets.whereabouts, profile)
+                screen.say("secret kept in", place.removeprefix("in "))
+
+            self.bridge.run("look where the secret is", find_out)
 
     def act_profile_login(self) -> None:
         from expb_tui.tui.screens.login import LoginScreen
