@@ -220,7 +220,10 @@ async def test_after_a_reboot_the_package_is_read_before_anything_else(tmp_path:
         assert upstream.seen("POST", "renewals") == []
 
 
-async def test_a_lock_that_a_stopped_process_holds_is_passed_over_near_the_end(tmp_path: Path) -> None:
+async def test_a_lock_that_a_stopped_process_holds_is_passed_over_near_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expb_tui.core.leases.renewer._STEP", 0.05)
     clock = MovingClock()
     notes: list[RenewalNote] = []
     async with Upstream().running() as upstream, process(tmp_path, upstream.url, clock=clock) as (desk, session):
@@ -243,7 +246,10 @@ async def test_a_lock_that_a_stopped_process_holds_is_passed_over_near_the_end(t
         assert [note.error for note in notes if note.error] == []
 
 
-async def test_failures_are_tried_again_with_fresh_keys_and_reported(tmp_path: Path) -> None:
+async def test_failures_are_tried_again_with_fresh_keys_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expb_tui.core.leases.renewer._STEP", 0.05)
     clock = MovingClock()
     notes: list[RenewalNote] = []
     async with (

@@ -170,7 +170,10 @@ def owner_of(home: Any, server: LocalServer) -> Any:
     return home.session("owner")
 
 
-async def test_events_of_a_user_profile_bring_news_at_once(tmp_path: Path, server: LocalServer) -> None:
+async def test_events_of_a_user_profile_bring_news_at_once(
+    tmp_path: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expb_tui.core.opportunities._EVENT_GAP", 0.1)
     async with at_home(tmp_path, server) as home:
         session, owner = home.session(), owner_of(home, server)
         feed = OpportunityFeed(session, watcher=owner, interval=600.0)
