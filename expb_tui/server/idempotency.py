@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -25,7 +25,7 @@ from expb_tui.server.store.database import Database
 from expb_tui.server.store.schema import idempotency_records
 
 LONGEST_KEY = 200
-NEVER_STORED = frozenset({401, 429})
+_NEVER_STORED = frozenset({401, 429})
 SECRET_KEYS = frozenset(
     {
         "token",
@@ -48,6 +48,7 @@ _READ = select(_RECORD.digest, _RECORD.status, _RECORD.headers, _RECORD.body).wh
     _RECORD.scope == bindparam("of_scope")
 )
 _CLOSE = update(idempotency_records).where(_RECORD.scope == bindparam("of_scope"))
+_DROP = delete(idempotency_records).where(_RECORD.scope == bindparam("of_scope"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,16 @@ def stored_body(value: Any) -> bytes:
         value = {key: part for key, part in value.items() if key not in SECRET_KEYS}
     text = to_json(value)
     return text if _SECRET_KEY.search(text) is None else to_json(without_secrets(value))
+
+
+def drop_record(conn: Connection, use: Ticket) -> None:
+    """Give the key back: its answer is not one to repeat."""
+    conn.execute(_DROP, {"of_scope": use.scope})
+
+
+def is_kept(status: int) -> bool:
+    """Whether an answer of this status is stored; those that a repeat may change are not."""
+    return status < 500 and status not in _NEVER_STORED
 
 
 def without_secrets(value: Any) -> Any:

@@ -70,7 +70,8 @@ def prune(services: Services, part: Callable[[Connection, datetime, Lifetimes], 
 
 def _delete(conn: Connection, table: Table, condition: ColumnElement[bool]) -> int:
     key = next(iter(table.primary_key))
-    old = select(key).where(condition).limit(BATCH)
+    # Rows that another server is pruning at the moment are left to it.
+    old = select(key).where(condition).limit(BATCH).with_for_update(skip_locked=True)
     return conn.execute(delete(table).where(key.in_(old))).rowcount
 
 

@@ -138,6 +138,9 @@ def field_conditions(text: str, fields: Mapping[str, ColumnElement[Any]]) -> lis
         if column is None:
             raise ValueError(f"does not know the path {requirement.key!r}")
         read = _reader(column)
+        if read is _whole:
+            # So that a number beyond the column's own range is compared, not refused.
+            column = cast(column, BigInteger)
         if requirement.operator in (">", "<"):
             if read is str:
                 raise ValueError(f"cannot compare the text {requirement.key!r}")

@@ -35,7 +35,6 @@ from sqlalchemy.engine import make_url
 
 from expb_tui.server.config import PasswordCost, ServerSettings
 from expb_tui.server.context import Services
-from expb_tui.server.dispatch import Incoming, perform
 from expb_tui.server.identity.agents import issue_token
 from expb_tui.server.identity.authentication import verifier
 from expb_tui.server.identity.kinds import AGENT_AUTHORIZATIONS, AGENT_IDENTITIES
@@ -43,6 +42,7 @@ from expb_tui.server.identity.passwords import Passwords
 from expb_tui.server.run import RunningServer
 from expb_tui.server.store.database import Database
 from expb_tui.server.store.research_tables import work_tasks
+from expb_tui.server.transaction import Incoming, perform
 from expb_tui.server.work import routes
 from tests.support.postgres import fresh_database, running_cluster
 from tests.support.research import Lab

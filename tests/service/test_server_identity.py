@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 
 from expb_tui.server.context import Unit
@@ -138,13 +139,18 @@ def test_a_token_with_an_end(world: World) -> None:
 def test_last_seen_moves_without_a_new_version(world: World) -> None:
     path = f"/v1/agent-identities/{world.server.agent_id}"
     before = world.owner.get(path)
-    bodies: tuple[dict[str, Any] | None, ...] = (None, {})
-    for body in bodies:
+    # Whatever is asked and answered, it is a sign of life.
+    requests: list[tuple[Callable[[], httpx.Response], int]] = [
+        (lambda: world.agent.get("/v1/principal"), 200),
+        (lambda: world.agent.get("/v1/profile"), 403),
+        (lambda: world.agent.get(f"/v1/projects/{'0' * 8}-0000-0000-0000-{'0' * 12}"), 404),
+        (lambda: world.agent.post("/v1/work-packages", {}), 422),
+        (lambda: world.agent.patch(path, {}, version=None), 428),
+        (lambda: world.agent.patch(path, {}), 403),
+    ]
+    for request, status in requests:
         world.server.pass_time(5)
-        if body is None:
-            world.agent.get("/v1/principal")
-        else:  # refused, and yet a sign of life
-            problem(world.agent.post("/v1/work-packages", body), 422, "validation")
+        assert request().status_code == status
         after = world.owner.get(path)
         assert after.json()["status"]["lastSeenAt"] > before.json()["status"].get("lastSeenAt", "")
         assert after.headers["etag"] == before.headers["etag"]

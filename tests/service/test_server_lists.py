@@ -132,6 +132,7 @@ SELECTED = [
     ({"fields": "status.phase notin (active)"}, [0]),
     ({"fields": "metadata.name in (agent-03,agent-04)", "labels": "tier=gold"}, [3]),
     ({"fields": "metadata.version>0,metadata.version<2", "name": "GENT-1"}, [10, 11]),
+    ({"fields": "metadata.version<999999999999999", "name": "agent-11"}, [11]),
     ({"name": "agent_0%"}, list(range(10))),
     ({"till": "2020-01-01T00:00:00Z"}, []),
     ({"from": "2020-01-01T01:00:00+01:00", "name": "agent-11"}, [11]),

@@ -143,9 +143,9 @@ def test_concurrent_creates_of_one_name_leave_one(either_server: LocalServer) ->
         assert sorted(pool.map(create, range(8))) == [201] + [409] * 7
 
 
-@pytest.mark.parametrize("status", [401, 429, 500, 503])
+@pytest.mark.parametrize(("status", "returned"), [(401, False), (429, False), (429, True), (500, False), (503, True)])
 def test_some_answers_are_never_stored(
-    server_factory: ServerFactory, monkeypatch: pytest.MonkeyPatch, status: int
+    server_factory: ServerFactory, monkeypatch: pytest.MonkeyPatch, status: int, returned: bool
 ) -> None:
     from expb_tui.server import app
     from expb_tui.server.context import Answer, Call
@@ -159,11 +159,13 @@ def test_some_answers_are_never_stored(
         operations = extra
 
     @extra.post("/v1/flaky", "flaky", "Fails once", who=Who.EITHER)
-    def flaky(call: Call) -> Answer:
+    def flaky(call: Call) -> Answer | Problem:
         tries.append(status)
         if len(tries) == 1:
             if status == 500:
                 raise RuntimeError("a secret detail")
+            if returned:
+                return Problem(status, "no")
             raise Problem(status, "no")
         return Answer({"tries": len(tries)}, 201)
 

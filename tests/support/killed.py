@@ -19,10 +19,10 @@ from sqlalchemy import Connection, event
 
 from expb_tui.server.config import PasswordCost, ServerSettings
 from expb_tui.server.context import Services
-from expb_tui.server.dispatch import Incoming, _write
 from expb_tui.server.identity.passwords import Passwords
 from expb_tui.server.problems import Problem
 from expb_tui.server.store.database import Database
+from expb_tui.server.transaction import Incoming, perform_write
 from expb_tui.server.work import routes
 
 
@@ -54,7 +54,7 @@ class Server:
         body = json.dumps(request["body"]).encode()
         incoming = Incoming(operation, request["path"], request["params"], {}, request["headers"], body, "0f5d3c1e")
         try:
-            outgoing = _write(self.services, incoming)
+            outgoing = perform_write(self.services, incoming)
             status, text = outgoing.status, outgoing.body.decode()
         except Problem as problem:
             status, text = problem.status, json.dumps({"code": problem.code})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from expb_tui.server.dispatch import read_body
+from expb_tui.server.bodies import read_body
 from expb_tui.server.identity.agents import AgentSpec, CreateAgent, CreateToken, EditAgent
 from expb_tui.server.problems import Problem
 from expb_tui.server.resources import ACTIVATE, REVOKE, Command, Patch

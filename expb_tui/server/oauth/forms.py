@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from expb_tui.server.bodies import read_bytes
 from expb_tui.server.context import Exchange
-from expb_tui.server.dispatch import read_bytes
 from expb_tui.server.gate import NO_STORE
 from expb_tui.server.problems import Problem
 from expb_tui.server.routing import FORM_TYPE
