@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -56,7 +57,7 @@ class EventReader:
     ) -> None:
         self._writer.close()
 
-    async def frame(self, within: float = 5.0) -> Frame | None:
+    async def frame(self, within: float = 15.0) -> Frame | None:
         """The next frame; None once the server ended the stream. Raises ``TimeoutError``."""
         async with asyncio.timeout(within):
             while b"\n\n" not in self._rest:
@@ -75,19 +76,39 @@ class EventReader:
             return Frame("", comment=fields.get("", ""))
         return Frame(fields["event"], json.loads(fields["data"]), fields.get("id"))
 
-    async def next_event(self, within: float = 5.0) -> Frame | None:
+    async def next_event(self, within: float = 15.0) -> Frame | None:
         """The next frame that is not a comment."""
         async with asyncio.timeout(within):
             while (frame := await self.frame(within)) is not None and not frame.event:
                 pass
         return frame
 
-    async def events(self, quiet: float = 0.5) -> list[Frame]:
-        """All events until nothing came for ``quiet`` seconds, or the stream ended."""
+    async def until(self, last: Callable[[Frame], bool], within: float = 15.0) -> list[Frame]:
+        """All events up to the first for which ``last`` holds, or until the server ended the stream.
+
+        Raises ``TimeoutError``; a machine under load may take seconds for what usually takes milliseconds.
+        """
         found: list[Frame] = []
-        try:
-            while (frame := await self.next_event(quiet)) is not None:
+        async with asyncio.timeout(within):
+            while (frame := await self.next_event(within)) is not None:
                 found.append(frame)
-        except TimeoutError:
-            pass
+                if last(frame):
+                    break
         return found
+
+    async def is_quiet(self, seconds: float = 0.5) -> bool:
+        """Whether no event comes for so long."""
+        try:
+            await self.next_event(seconds)
+        except TimeoutError:
+            return True
+        return False
+
+
+def is_end(frame: Frame) -> bool:
+    return frame.event == "end"
+
+
+def is_about(uid: str) -> Callable[[Frame], bool]:
+    """Whether an event is about this record."""
+    return lambda frame: frame.event == "invalidate" and frame.data["uid"] == uid
