@@ -79,16 +79,18 @@ class Loop:
             return self._integrate(output)
         raise TypeError(type(output).__name__)
 
+    def _make(self, kind: Kind, spec: dict[str, Any], **columns: Any) -> RowOf:
+        """The one record of this submission."""
+        return self.unit.insert(kind, spec=spec, task_id=self.task.id, **self.owner, **columns)
+
     def _propose(self, output: IdeatorOutput) -> Outcome:
         gate = self.rules.hypothesis_review
-        hypothesis = self.unit.insert(
+        hypothesis = self._make(
             HYPOTHESES,
+            {**output.hypothesis.wire(), "parentIds": []},
             phase="proposed" if gate else "ready",
-            spec={**output.hypothesis.wire(), "parentIds": []},
             objective_id=self.task.objective_id,
-            task_id=self.task.id,
             agent_id=self.unit.actor.id,
-            **self.owner,
         )
         if not gate:
             self._make_ready(hypothesis)
@@ -100,14 +102,7 @@ class Loop:
         review = output.review
         parents = [review.hypothesis_id, *review.combine_with]
         void = self._check_combined(review.combine_with)
-        recorded = self.unit.insert(
-            HYPOTHESIS_REVIEWS,
-            phase="recorded",
-            spec=review.wire(),
-            hypothesis_id=review.hypothesis_id,
-            task_id=self.task.id,
-            **self.owner,
-        )
+        recorded = self._make(HYPOTHESIS_REVIEWS, review.wire(), phase="recorded", hypothesis_id=review.hypothesis_id)
         waiting = ("proposed", "in-review")
         if review.verdict == "accept":
             move(self.unit, HYPOTHESES, [review.hypothesis_id], waiting, "ready", review_id=recorded.id)
@@ -155,20 +150,15 @@ class Loop:
 
     def _report(self, output: ResultOutput) -> Outcome:
         gate = self.rules.result_review
-        result = self.unit.insert(
+        about = {"hypothesisId": self.task.hypothesis_id, "objectiveId": self.task.objective_id}
+        result = self._make(
             RESULTS,
+            {**output.wire(), **about},
             phase="reported" if gate else "accepted",
-            spec={
-                **output.wire(),
-                "hypothesisId": self.task.hypothesis_id,
-                "objectiveId": self.task.objective_id,
-            },
             objective_id=self.task.objective_id,
             hypothesis_id=self.task.hypothesis_id,
             experiment_id=self.task.experiment_id,
-            task_id=self.task.id,
             agent_id=self.unit.actor.id,
-            **self.owner,
         )
         move(self.unit, EXPERIMENTS, [result.experiment_id], ["assigned"], "reported")
         if not gate:
@@ -188,14 +178,7 @@ class Loop:
         result = self.unit.fetch(RESULTS, review.result_id)
         if review.verdict == "request-evidence" and self._rounds(result) >= MAX_EVIDENCE_ROUNDS:
             raise invalid({"output.review.verdict": "no more evidence may be asked for: accept or reject"})
-        recorded = self.unit.insert(
-            RESULT_REVIEWS,
-            phase="recorded",
-            spec=review.wire(),
-            result_id=result.id,
-            task_id=self.task.id,
-            **self.owner,
-        )
+        recorded = self._make(RESULT_REVIEWS, review.wire(), phase="recorded", result_id=result.id)
         waiting = ("reported", "in-review")
         if review.verdict == "accept":
             move(self.unit, RESULTS, [result.id], waiting, "accepted")
@@ -237,14 +220,7 @@ class Loop:
         }
         if gone:
             raise invalid(gone, "The results changed since the task was given out.")
-        recorded = self.unit.insert(
-            INTEGRATIONS,
-            phase="proposed",
-            spec=integration.wire(),
-            objective_id=self.task.objective_id,
-            task_id=self.task.id,
-            **self.owner,
-        )
+        recorded = self._make(INTEGRATIONS, integration.wire(), phase="proposed", objective_id=self.task.objective_id)
         move(self.unit, RESULTS, integration.result_ids, ["accepted"], "accepted", integration_id=recorded.id)
         void = self._withdraw("integrator", work_tasks.c.result_id.in_(integration.result_ids))
         return Outcome(INTEGRATIONS, recorded, void)

@@ -11,6 +11,7 @@ from expb_tui.server import lists
 from expb_tui.server.context import Answer, Call, created, item
 from expb_tui.server.identity.access import require_member
 from expb_tui.server.problems import Problem, invalid
+from expb_tui.server.research.editing import record_to_change
 from expb_tui.server.research.kinds import HOLDS
 from expb_tui.server.resources import Command, Create, Patch, RowOf, create_body
 from expb_tui.server.routing import LIST_QUERY, Operations, Who
@@ -96,11 +97,7 @@ def read_hold(call: Call) -> Answer:
     answers={200: Hold},
 )
 def release_hold(call: Call, body: Command) -> Answer:
-    found = call.fetch(HOLDS, call.path["uid"])
-    require_member(call, found.project_id, lock=True)
-    row = call.fetch(HOLDS, found.id, lock=True)
-    call.match(row)
-    call.read_clock()
+    row = record_to_change(call, HOLDS)
     if row.phase != "active":
         raise Problem(409, "phase-conflict", f"The hold is {row.phase} already.")
     forgive(call, row.target_kind, row.target_id)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from expb_tui.server.context import Answer, Call, item
-from expb_tui.server.identity.access import require_member
 from expb_tui.server.problems import Problem
+from expb_tui.server.research.editing import record_to_change
 from expb_tui.server.research.kinds import INTEGRATIONS
 from expb_tui.server.resources import Command, Patch
 from expb_tui.server.routing import Operations, Who
@@ -22,11 +22,7 @@ operations = Operations("research")
     answers={200: AnyResource},
 )
 def decide_integration(call: Call, body: Command) -> Answer:
-    found = call.fetch(INTEGRATIONS, call.path["uid"])
-    require_member(call, found.project_id, lock=True)
-    row = call.fetch(INTEGRATIONS, found.id, lock=True)
-    call.match(row)
-    call.read_clock()
+    row = record_to_change(call, INTEGRATIONS)
     if row.phase != "proposed":
         raise Problem(409, "phase-conflict", f"The integration is {row.phase} already.")
     return item(INTEGRATIONS, call.update(INTEGRATIONS, row, phase=body.phase))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, select
@@ -29,94 +29,77 @@ def _best(row: RowOf) -> dict[str, Any]:
     return {"best": {"resultId": row.best_result_id, "value": row.best_value}}
 
 
-OBJECTIVES = Kind(
+def _records(
+    name: str,
+    table: Table,
+    fields: Mapping[str, ColumnElement[Any]],
+    *,
+    spec: Callable[[RowOf], dict[str, Any]] = _spec,
+    status: Callable[[RowOf], dict[str, Any]] = lambda row: {},
+) -> Kind:
+    """A kind of a project's records; ``fields`` are its own selectable paths."""
+    return Kind(name, RESEARCH_GROUP, table, project=True, spec=spec, status=status, fields=fields)
+
+
+OBJECTIVES = _records(
     "objectives",
-    RESEARCH_GROUP,
     tables.objectives,
-    project=True,
-    spec=_spec,
-    status=_best,
-    fields={
+    {
         "spec.measure.name": _text(tables.objectives, "measure", "name"),
         "spec.measure.unit": _text(tables.objectives, "measure", "unit"),
         "spec.measure.direction": _text(tables.objectives, "measure", "direction"),
     },
+    status=_best,
 )
-HYPOTHESES = Kind(
+HYPOTHESES = _records(
     "hypotheses",
-    RESEARCH_GROUP,
     tables.hypotheses,
-    project=True,
-    spec=_spec,
+    {"spec.objectiveId": tables.hypotheses.c.objective_id, "status.reviewId": tables.hypotheses.c.review_id},
     status=lambda row: {"reviewId": row.review_id},
-    fields={
-        "spec.objectiveId": tables.hypotheses.c.objective_id,
-        "status.reviewId": tables.hypotheses.c.review_id,
-    },
 )
-HYPOTHESIS_REVIEWS = Kind(
+HYPOTHESIS_REVIEWS = _records(
     "hypothesis-reviews",
-    RESEARCH_GROUP,
     tables.hypothesis_reviews,
-    project=True,
-    spec=_spec,
-    fields={
+    {
         "spec.hypothesisId": tables.hypothesis_reviews.c.hypothesis_id,
         "spec.verdict": _text(tables.hypothesis_reviews, "verdict"),
     },
 )
-EXPERIMENTS = Kind(
+EXPERIMENTS = _records(
     "experiments",
-    RESEARCH_GROUP,
     tables.experiments,
-    project=True,
-    spec=_spec,
-    status=lambda row: {"packageId": row.package_id},
-    fields={
+    {
         "spec.hypothesisId": tables.experiments.c.hypothesis_id,
         "spec.objectiveId": tables.experiments.c.objective_id,
         "status.packageId": tables.experiments.c.package_id,
     },
+    status=lambda row: {"packageId": row.package_id},
 )
-RESULTS = Kind(
+RESULTS = _records(
     "results",
-    RESEARCH_GROUP,
     tables.results,
-    project=True,
-    spec=_spec,
-    fields={
+    {
         "spec.experimentId": tables.results.c.experiment_id,
         "spec.hypothesisId": tables.results.c.hypothesis_id,
         "spec.objectiveId": tables.results.c.objective_id,
         "spec.conclusion": _text(tables.results, "conclusion"),
     },
 )
-RESULT_REVIEWS = Kind(
+RESULT_REVIEWS = _records(
     "result-reviews",
-    RESEARCH_GROUP,
     tables.result_reviews,
-    project=True,
-    spec=_spec,
-    fields={
-        "spec.resultId": tables.result_reviews.c.result_id,
-        "spec.verdict": _text(tables.result_reviews, "verdict"),
-    },
+    {"spec.resultId": tables.result_reviews.c.result_id, "spec.verdict": _text(tables.result_reviews, "verdict")},
 )
-INTEGRATIONS = Kind(
+INTEGRATIONS = _records(
     "integrations",
-    RESEARCH_GROUP,
     tables.integrations,
-    project=True,
-    spec=_spec,
-    fields={"spec.changeSet.target": _text(tables.integrations, "changeSet", "target")},
+    {"spec.changeSet.target": _text(tables.integrations, "changeSet", "target")},
 )
-HOLDS = Kind(
+HOLDS = _records(
     "holds",
-    RESEARCH_GROUP,
     tables.holds,
-    project=True,
+    {"spec.targetKind": tables.holds.c.target_kind, "spec.targetId": tables.holds.c.target_id},
     spec=lambda row: {"targetKind": row.target_kind, "targetId": row.target_id, "reason": row.reason},
-    fields={"spec.targetKind": tables.holds.c.target_kind, "spec.targetId": tables.holds.c.target_id},
 )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from expb_tui.server.context import Answer, Call, Unit, created, item
 from expb_tui.server.identity.access import require_member
 from expb_tui.server.problems import Problem, invalid
+from expb_tui.server.research.editing import record_to_change
 from expb_tui.server.research.flow import judge_best
 from expb_tui.server.research.kinds import EXPERIMENTS, OBJECTIVES
 from expb_tui.server.research.settings import load_rules
@@ -94,11 +95,7 @@ def check_constraints(constraints: list[Constraint]) -> None:
     answers={200: Objective},
 )
 def edit_objective(call: Call, body: Edit[ObjectiveEdit] | Command) -> Answer:
-    found = call.fetch(OBJECTIVES, call.path["uid"])
-    require_member(call, found.project_id, lock=True)
-    row = call.fetch(OBJECTIVES, found.id, lock=True)
-    call.match(row)
-    call.read_clock()
+    row = record_to_change(call, OBJECTIVES)
     if isinstance(body, Command):
         return item(OBJECTIVES, drive_objective(call, row, body.verb))
     given = body.spec.model_fields_set
