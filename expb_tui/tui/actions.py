@@ -225,6 +225,9 @@ ACTIONS: tuple[Action, ...] = (
 
 BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 
+_AT_ONCE = frozenset({"global", "list", "profiles", "work", "leases", "package"})
+"""Scopes whose keys the application takes before it hands them on: keys that come in one read stay in their order."""
+
 _SHOWN = {
     "enter": "Enter",
     "escape": "Esc",
@@ -303,7 +306,12 @@ def bindings(*scopes: str) -> list[BindingType]:
 
     return [
         Binding(
-            ",".join(action.keys), f"act('{action.id}')", action.label, id=action.id, priority=action.urgent, show=False
+            ",".join(action.keys),
+            f"act('{action.id}')",
+            action.label,
+            id=action.id,
+            priority=action.urgent or action.scope in _AT_ONCE,
+            show=False,
         )
         for action in ACTIONS
         if action.scope in scopes

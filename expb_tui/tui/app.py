@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
 from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
@@ -24,8 +25,10 @@ from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.panes.base import plural, sentence
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
+from expb_tui.tui.screens.palette import PaletteScreen
 from expb_tui.tui.screens.plan import PANES
 from expb_tui.tui.widgets.acts import Acts
+from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.lines import Line, words
 from expb_tui.tui.widgets.look import Look, speaks_ascii_only
 from expb_tui.tui.widgets.one_line import HeadLine, Piece, StatusLine
@@ -124,6 +127,15 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         return self.look.palette
 
     # Life
+
+    async def on_event(self, event: events.Event) -> None:
+        """A key that is text for a list goes there at once, before the keys that came after it are looked at."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            # A screen that is not mounted yet has no focus: what is typed ahead is its own to take.
+            taker = self.focused or self.screen
+            if isinstance(taker, LinePanel | PaletteScreen) and taker.take_key(event.key, event.character):
+                return
+        await super().on_event(event)
 
     def get_default_screen(self) -> Screen[Any]:
         """The cockpit is the only screen at the start: nothing else is mounted before the first frame."""
@@ -405,7 +417,6 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
             self.call_later(self.perform, action_id)
 
     def act_app_palette(self) -> None:
-        from expb_tui.tui.screens.palette import PaletteScreen
         from expb_tui.tui.screens.row_menu import action_rows
 
         actions = [action for action in self.actions_anywhere() if action.scope != "list"]
@@ -532,7 +543,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
     def act_app_suspend(self) -> None:
         if self.in_editor or self._driver is None or not self._driver.can_suspend:
             return
-        with self.suspend():
+        with self.suspend(), self.house.journal.still():
             signals.stop_process()
         self.refresh(repaint=True, layout=True)
 

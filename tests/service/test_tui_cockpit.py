@@ -14,6 +14,7 @@ import pytest
 from expb_tui.launch import House
 from expb_tui.present.cells import Tone
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
+from tests.support.loopback import FaultyWay, once, posts
 from tests.support.server import LocalServer
 
 
@@ -118,6 +119,26 @@ async def test_a_role_without_work_is_explained_cause_by_cause(house: House, ser
         await cockpit.press("pane.work", "work.all")
         cockpit.app.cockpit_screen.work.select(f"{server.project_id}/ideator")
         await cockpit.wait_for("Why there is no work for the ideator:", "switched off")
+
+
+async def test_a_package_whose_token_is_lost_says_so_and_a_member_withdraws_it(
+    server: LocalServer, folder: Path
+) -> None:
+    async with FaultyWay(server.address).running() as way:
+        profiles_file(folder, server, signed_in=True, endpoint=way.url)
+        house = house_in(folder)
+        async with piloted(house) as cockpit:
+            way.fault = once(posts("work-packages"), "cut")
+            outcome = await house.desk.request(await house.session("researcher"), server.project_id, "experimenter")
+            assert outcome.held is not None
+            await cockpit.press("pane.leases")
+            await cockpit.wait_for("token lost", outcome.held.uid)
+            await cockpit.press("lease.renew")
+            assert not cockpit.app.covered
+            await cockpit.press("lease.withdraw")
+            await cockpit.wait_for("Withdraw the experimenter package?", "its token never arrived")
+            await cockpit.key("y")
+            await cockpit.wait_for("withdrawn; its tasks are on offer again", "revoked")
 
 
 async def test_a_lost_connection_is_a_state_of_the_header_with_its_time(

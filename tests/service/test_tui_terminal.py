@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -88,6 +89,19 @@ def test_suspending_gives_the_terminal_to_the_shell_and_fg_brings_the_screen_bac
         shown.wait_for("\u25b8 3 Leases")
         cockpit.press("app.quit")
         shown.wait_for("shell>")
+
+
+def test_keys_that_come_in_one_read_stay_in_their_order(environ: dict[str, str], tmp_path: Path) -> None:
+    names = ("alpha", "beta", "gamma", "delta")
+    entries = {name: {"scope": "account", "endpoint": "http://127.0.0.1:9", "type": "user"} for name in names}
+    (tmp_path / "profiles.json").write_text(json.dumps({"default": "alpha", "profiles": entries}))
+    with in_terminal(environ) as cockpit:
+        cockpit.terminal.send("31/ta\rj:all ro")
+        cockpit.wait_for("/ta  2 of 4", "\u203a   delta", ": all ro_")
+        cockpit.terminal.send("les\r")
+        cockpit.wait_for("Roles without work are shown too", "\u25b8 2 Work", without="all roles")
+        cockpit.terminal.send("1q3q")
+        cockpit.wait_for("\u25b8 3 Leases", "Leave expb-tui?")
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,15 @@ def bytes_of(key: str) -> str:
 
 
 def profiles_file(
-    folder: Path, server: LocalServer | None = None, *, signed_in: bool = False, default: str = "researcher"
+    folder: Path, server: LocalServer | None = None, *, signed_in: bool = False, endpoint: str | None = None
 ) -> Path:
-    """A profile file of the demo: an agent, and its owner signed out, or signed in by the whole device flow."""
+    """A profile file of the demo: an agent, and its owner signed out, or signed in by the whole device flow.
+
+    ``endpoint`` is a way to the server that tests can break.
+    """
     entries: dict[str, dict[str, Any]] = {}
     if server is not None:
-        common = {"scope": "account", "endpoint": server.address, "account_id": server.account_id}
+        common = {"scope": "account", "endpoint": endpoint or server.address, "account_id": server.account_id}
         entries["researcher"] = {
             **common,
             "type": "agent",
@@ -78,7 +81,7 @@ def profiles_file(
                 "expires_at": "2099-01-01T00:00:00Z",
             }
     path = folder / "profiles.json"
-    path.write_text(json.dumps({"default": default, "profiles": entries} if entries else {"profiles": {}}))
+    path.write_text(json.dumps({"default": "researcher", "profiles": entries} if entries else {"profiles": {}}))
     path.chmod(0o600)
     return path
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
@@ -58,6 +59,11 @@ class Small(App[None]):
 
     def compose(self) -> ComposeResult:
         yield self.widget
+
+    async def on_event(self, event: events.Event) -> None:
+        """As the cockpit's application does it."""
+        if not (isinstance(event, events.Key) and self.widget.take_key(event.key, event.character)):
+            await super().on_event(event)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 
 from expb_tui.present.cells import Cell, Column, Row, Table, Tone
@@ -48,10 +48,8 @@ class _Choices(LineTable):
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return key not in ("enter", "escape") and super().check_consume_key(key, character)
 
-    def on_key(self, event: events.Key) -> None:
-        """Leave the dialog's keys to the dialog: they bubble up, and the table does not take them for its filter."""
-        if event.key in ("enter", "escape"):
-            event.prevent_default()
+    def take_key(self, key: str, character: str | None) -> bool:
+        return key not in ("enter", "escape") and super().take_key(key, character)
 
     def set_filter(self, text: str) -> None:
         super().set_filter(text)
@@ -69,6 +67,10 @@ class PaletteScreen(Dialog[str]):
         self.prompt = _Prompt()
         self.list = _Choices(table, self.prompt)
         self.list.styles.height = min(_LINES, len(table.rows))
+
+    def take_key(self, key: str, character: str | None) -> bool:
+        """What is typed before the list has the focus is text for it already."""
+        return self.list.take_key(key, character)
 
     def compose_body(self) -> ComposeResult:
         yield self.prompt

@@ -290,6 +290,10 @@ class LinePanel(Acts, Widget, can_focus=True):
         """Scroll by ``lines``."""
         self.scroll_to_line(self.top + lines)
 
+    def take_key(self, key: str, character: str | None) -> bool:
+        """Whether a key is text for this widget; the application asks before it looks for actions."""
+        return False
+
     # Moving: what the list actions mean here
 
     def move(self, lines: int) -> None:

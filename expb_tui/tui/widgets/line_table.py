@@ -448,7 +448,7 @@ class LineTable(LinePanel):
         return not self.typing
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """While a filter is typed, every key that ``on_key`` understands is text."""
+        """While a filter is typed, every key that ``take_key`` understands is text."""
         return self.typing and (_printable(character) or key in _TYPING_KEYS)
 
     def act_list_filter(self) -> None:
@@ -456,17 +456,13 @@ class LineTable(LinePanel):
         self._range_from = None
         self.update()
 
-    def on_key(self, event: events.Key) -> None:
+    def take_key(self, key: str, character: str | None) -> bool:
         """Keys of the filter line."""
         if not self.typing:
-            return
-        key, character = event.key, event.character
-        if key == "enter":
+            return False
+        if key in ("enter", "escape"):
             self.typing = False
-            self.update()
-        elif key == "escape":
-            self.typing = False
-            self.set_filter("")
+            self.set_filter(self.filter if key == "enter" else "")
         elif key in ("up", "down"):
             self.move(-1 if key == "up" else 1)
         elif key == "backspace":
@@ -478,9 +474,8 @@ class LineTable(LinePanel):
         elif _printable(character):
             self.set_filter(self.filter + (character or ""))
         else:
-            return
-        event.stop()
-        event.prevent_default()
+            return False
+        return True
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text goes into the filter, one line of it."""

@@ -44,7 +44,7 @@ class OneLine(Widget):
 
     def update(self) -> None:
         """Draw again where something differs."""
-        if self._drawn != self.content():
+        if self.is_mounted and self._drawn != self.content():
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
