@@ -11,6 +11,18 @@ import pytest
 from expb_tui.server.context import Unit
 from expb_tui.server.identity.accounts import create_account
 from expb_tui.server.identity.people import create_user
+from expb_tui.server.research.kinds import (
+    EXPERIMENTS,
+    HOLDS,
+    HYPOTHESES,
+    HYPOTHESIS_REVIEWS,
+    INTEGRATIONS,
+    OBJECTIVES,
+    RESULT_REVIEWS,
+    RESULTS,
+    ROLES_KIND,
+)
+from expb_tui.server.work.packages import WORK_PACKAGES
 from expb_tui.wire.base import RESEARCH_GROUP
 from expb_tui.wire.research import Objective, ResearchRole
 from tests.support import answers
@@ -275,3 +287,19 @@ def test_another_account_sees_nothing(server: LocalServer, owner: Api) -> None:
                 path = f"/v1/{collection}/{item['metadata']['uid']}"
                 problem(eve.get(path), 404, "not-found")
         problem(eve.get(f"/v1/accounts/{server.account_id}/limits"), 404, "not-found")
+
+
+def test_every_selectable_path_selects_on_both_databases(either_server: LocalServer) -> None:
+    kinds = (OBJECTIVES, HYPOTHESES, HYPOTHESIS_REVIEWS, EXPERIMENTS, RESULTS, RESULT_REVIEWS, INTEGRATIONS, HOLDS)
+    with Api(either_server, either_server.sign_in()["access_token"]) as owner:
+        for kind in (*kinds, WORK_PACKAGES, ROLES_KIND):
+            for path in kind.selectable:
+                known = owner.items(project(either_server, kind.name), fields=path, limit=1)
+                named = owner.get(project(either_server, kind.name), fields=f"{path}=nothing-of-the-kind")
+                assert named.status_code in (200, 400), (kind.name, path, named.text)
+                assert known or kind.name == "holds" or path == "status.reviewId", (kind.name, path)
+        accepted = owner.items(project(either_server, "result-reviews"), fields="spec.verdict=accept")
+        assert len(accepted) == 3
+        assert {item["spec"]["verdict"] for item in accepted} == {"accept"}
+        unlike = owner.items(project(either_server, "results"), fields="spec.conclusion!=supported")
+        assert {item["spec"]["conclusion"] for item in unlike} == {"refuted"}
