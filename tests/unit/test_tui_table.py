@@ -153,7 +153,9 @@ async def test_the_filter_is_live_and_its_matches_can_be_stepped_through_afterwa
         assert not widget.typing
         assert widget.back()
         assert len(widget.rows) == 40
-        await pilot.press("slash", *"12 experi", "escape")
+        await pilot.press("slash", *"13", "space", *"experi")
+        assert [found.key for found in widget.rows] == ["k13"]
+        await pilot.press("escape")
         assert widget.filter == ""
         await pilot.press("slash", *"package-2", "enter")
         widget.filter = ""

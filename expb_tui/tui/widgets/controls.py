@@ -17,17 +17,24 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from expb_tui.core.text import typed
+from expb_tui.present.cells import ASCII
 from expb_tui.tui.widgets.lines import fit, width_of
 from expb_tui.tui.widgets.look import look_of
 
 
 class LineInput(Input):
-    """One line. Up, Down and Enter go to the neighbouring controls; nothing blinks; pasted sequences are filtered."""
+    """One line behind an edge, which shows its place in every theme. Up, Down and Enter go to the neighbouring controls; nothing blinks; pasted sequences are filtered."""
 
     DEFAULT_CSS = """
-    LineInput { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; color: $text; }
-    LineInput:focus { border: none; background: $panel; background-tint: $panel 0%; }
-    LineInput:ansi { text-style: underline; }
+    LineInput {
+        width: 1fr; height: 1; border: none; border-left: solid $edge; padding: 0 1 0 0;
+        background: $panel; color: $text;
+    }
+    LineInput:focus {
+        border: none; border-left: solid $accent; background: $panel; background-tint: $panel 0%;
+    }
+    LineInput.-ascii { border-left: ascii $edge; }
+    LineInput.-ascii:focus { border-left: ascii $accent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", "Previous field", show=False),
@@ -39,6 +46,9 @@ class LineInput(Input):
     ) -> None:
         super().__init__(value, placeholder=placeholder, password=password, select_on_focus=False, id=widget_id)
         self.cursor_blink = False
+
+    def on_mount(self) -> None:
+        self.set_class(look_of(self).glyphs is ASCII, "-ascii")
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -58,10 +68,12 @@ class ProseArea(TextArea):
 
     DEFAULT_CSS = """
     ProseArea {
-        width: 1fr; height: auto; min-height: 3; max-height: 12; border: none; padding: 0 1;
-        background: $panel; color: $text;
+        width: 1fr; height: auto; min-height: 3; max-height: 12; border: none; border-left: solid $edge;
+        padding: 0 1 0 0; background: $panel; color: $text;
     }
-    ProseArea:focus { border: none; }
+    ProseArea:focus { border: none; border-left: solid $accent; }
+    ProseArea.-ascii { border-left: ascii $edge; }
+    ProseArea.-ascii:focus { border-left: ascii $accent; }
     """
 
     def __init__(self, text: str = "", *, widget_id: str | None = None) -> None:
@@ -70,11 +82,13 @@ class ProseArea(TextArea):
             soft_wrap=True,
             tab_behavior="focus",
             show_line_numbers=False,
-            compact=True,
             highlight_cursor_line=False,
             id=widget_id,
         )
         self.cursor_blink = False
+
+    def on_mount(self) -> None:
+        self.set_class(look_of(self).glyphs is ASCII, "-ascii")
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

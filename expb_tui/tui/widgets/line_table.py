@@ -6,115 +6,21 @@ jumps half a page, which keeps a slow link from falling behind. A change in the 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable
 
 from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from expb_tui.present.cells import Cell, Column, Row, Table, Tone
+from expb_tui.present.cells import Cell, Row, Table, Tone
+from expb_tui.tui.widgets.columns import Shape, gap_before, natural_widths, shape, sort_value
 from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of
 
-GAP = 2
 GUTTER = 2
 """Cells before the first column: the sign of cursor or mark, and a space."""
 NO_ROWS = Table((), ())
-_LEAST = 8
-_GIVE = 6
-"""Cells of a text that a number after it may take."""
-_DURATION = re.compile(r"(\d+)([smhd])\b")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_NUMBER = re.compile(r"(\d+)")
 _UNDERLINE = Style(underline=True)
-
-
-class Shape(NamedTuple):
-    """Which columns are drawn and how wide each is, in cells."""
-
-    shown: tuple[int, ...]
-    widths: tuple[int, ...]
-    overflow: bool
-    columns: tuple[Column, ...]
-
-
-def natural_widths(columns: tuple[Column, ...], rows: Iterable[Row], floor: Sequence[int] = ()) -> list[int]:
-    """What each column's content needs, in cells, and at least ``floor``: widths that shrink with a tick would jump."""
-    needs = [width_of(column.title) for column in columns]
-    for index, least in enumerate(floor):
-        needs[index] = max(needs[index], least)
-    for row in rows:
-        for index, cell in enumerate(row.cells):
-            size = width_of(cell.text)
-            if size > needs[index]:
-                needs[index] = size
-    return needs
-
-
-def shape(columns: tuple[Column, ...], needs: Sequence[int], room: int, skip: int = 0) -> Shape:
-    """Which columns stand in ``room`` cells, and how wide.
-
-    Columns come in order of importance: the last ones are left out where there is no room, after the first of them has
-    taken what is left. A column's own width is a wish that is exceeded only where room remains. Scrolling leaves out
-    ``skip`` columns after the first one that has a title.
-    """
-    pinned = next((index + 1 for index, column in enumerate(columns) if column.title), 1)
-    skip = max(0, min(skip, len(columns) - pinned - 1))
-    order = [*range(min(pinned, len(columns))), *range(pinned + skip, len(columns))]
-    widths = [
-        need if column.width is None else min(need, column.width) for column, need in zip(columns, needs, strict=True)
-    ]
-    shown: list[int] = []
-    left = room
-    for index in order:
-        gap = _gap(columns, shown)
-        if widths[index] > left - gap:
-            least = max(_LEAST, width_of(columns[index].title))
-            before = shown[-1] if shown else None
-            missing = gap + widths[index] - left
-            if (
-                before not in (None, order[0])
-                and columns[index].align == "right"
-                and columns[before].align == "left"
-                and missing <= _GIVE
-                and widths[before] - missing >= _LEAST
-            ):
-                # A number is worth more than the end of the long text before it.
-                widths[before] -= missing
-                shown.append(index)
-                left = 0
-                continue
-            if shown and (columns[index].align == "right" or left - gap < least):
-                break
-            widths[index] = max(1, left - gap)
-            shown.append(index)
-            left = 0
-            break
-        shown.append(index)
-        left -= gap + widths[index]
-    for index in shown:
-        more = min(left, needs[index] - widths[index])
-        if more > 0:
-            widths[index] += more
-            left -= more
-    return Shape(tuple(shown), tuple(widths), len(shown) < len(order), columns)
-
-
-def _gap(columns: tuple[Column, ...], before: Sequence[int]) -> int:
-    """Cells between a column and the one before it; a column without a title holds a sign and stands close."""
-    return 0 if not before else GAP if columns[before[-1]].title else 1
-
-
-def sort_value(text: str) -> tuple[int, list[tuple[int, float, str]]]:
-    """Natural order: durations by length, numbers in text by value, everything else by letters; ``-`` comes last."""
-    if text == "-":
-        return (1, [])
-    if (found := _DURATION.search(text)) and found.start() < 4:
-        return (0, [(0, float(found[1]) * _SECONDS[found[2]], "")])
-    parts = _NUMBER.split(text.lower())
-    return (0, [(0, float(part), "") if part.isdigit() else (1, 0.0, part) for part in parts if part])
 
 
 class LineTable(LinePanel):
@@ -154,7 +60,8 @@ class LineTable(LinePanel):
         """Whether keys go into the filter."""
         self.sorted_by: tuple[int, bool] | None = None
         """Column and whether descending; None for the order that the rows came in."""
-        self._pattern = ""
+        self._words: tuple[str, ...] = ()
+        """Those of the last filter: they are highlighted and stepped through after it is gone."""
         self._range_from: int | None = None
         self._skip = 0
         self._table = table
@@ -218,8 +125,8 @@ class LineTable(LinePanel):
         before = self.current_key
         rows: Iterable[Row] = self._table.rows
         if self.filter:
-            wanted = self.filter.lower()
-            rows = (row for row in rows if wanted in _text_of(row))
+            wanted = tuple(self.filter.lower().split())
+            rows = (row for row in rows if _holds(row, wanted))
         if self.sorted_by is not None:
             column, descending = self.sorted_by
             rows = sorted(rows, key=lambda row: sort_value(row.cells[column].text), reverse=descending)
@@ -267,7 +174,7 @@ class LineTable(LinePanel):
 
     def body_key(self, index: int) -> Hashable:
         row = self._view[index]
-        return (row.key, row.cells, index == self.cursor, row.key in self.marks, self._pattern, self._shape_now())
+        return (row.key, row.cells, index == self.cursor, row.key in self.marks, self._words, self._shape_now())
 
     def changed_width(self, old: Hashable, new: Hashable) -> int:
         """Up to the last cell that differs, where only cells of one row differ."""
@@ -280,7 +187,7 @@ class LineTable(LinePanel):
         last = position = (1 if self.framed else 0) + GUTTER
         current = self._shape_now()
         for place, index in enumerate(current.shown):
-            position += _gap(current.columns, current.shown[:place]) + current.widths[index]
+            position += gap_before(current.columns, current.shown[:place]) + current.widths[index]
             if old_cells[index] != new_cells[index]:
                 last = position
         return last
@@ -296,7 +203,7 @@ class LineTable(LinePanel):
             sign = ""
             if self.sorted_by is not None and self.sorted_by[0] == index:
                 sign = frame.descending if self.sorted_by[1] else frame.ascending
-            pen.put(" " * min(_gap(current.columns, current.shown[:place]), end - pen.used), style)
+            pen.put(" " * min(gap_before(current.columns, current.shown[:place]), end - pen.used), style)
             size = min(current.widths[index], end - pen.used)
             title = column.title if width_of(column.title) < size else column.title[: size - len(sign)]
             pen.put(fit(title + sign, size, glyphs.more, right=column.align == "right"), style)
@@ -317,12 +224,12 @@ class LineTable(LinePanel):
         current = self._shape_now()
         plain = palette.style("text", on)
         for place, number in enumerate(current.shown):
-            pen.put(" " * min(_gap(current.columns, current.shown[:place]), end - pen.used), plain)
+            pen.put(" " * min(gap_before(current.columns, current.shown[:place]), end - pen.used), plain)
             size = min(current.widths[number], max(0, end - pen.used))
             cell = row.cells[number]
             text = fit(cell.text, size, glyphs.more, right=current.columns[number].align == "right")
             style = palette.style("mark" if marked and number == 0 else cell.tone, on)
-            if self._pattern and self._pattern in text.lower():
+            if any(word in text.lower() for word in self._words):
                 self._put_match(pen, text, style, palette.style("mark", on, bold=True) + _UNDERLINE)
             else:
                 pen.put(text, style, size)
@@ -336,10 +243,12 @@ class LineTable(LinePanel):
         if len(folded) != len(text):  # a letter that changes its length when lowered: positions would not agree
             pen.put(text, style)
             return
-        done, size = 0, len(self._pattern)
-        while (at := folded.find(self._pattern, done)) >= 0:
-            pen.put(text[done:at], style).put(text[at : at + size], highlight)
-            done = at + size
+        done = 0
+        while found := min(((at, word) for word in self._words if (at := folded.find(word, done)) >= 0), default=None):
+            at, word = found
+            end = at + len(word)
+            pen.put(text[done:at], style).put(text[at:end], highlight)
+            done = end
         pen.put(text[done:], style)
 
     def foot(self) -> Line:
@@ -487,17 +396,17 @@ class LineTable(LinePanel):
         """Show only rows that contain ``text``; the last one stays for next and previous match."""
         self.filter = text
         if text:
-            self._pattern = text.lower()
+            self._words = tuple(text.lower().split())
         self._arrange(keep=self.current_key)
         self.update()
 
     def _jump(self, step: int) -> None:
         count = len(self._view)
-        if not count or not self._pattern:
+        if not count or not self._words:
             return
         for distance in range(1, count + 1):
             index = (self.cursor + step * distance) % count
-            if self._pattern in _text_of(self._view[index]):
+            if _holds(self._view[index], self._words):
                 self.move(index - self.cursor)
                 return
 
@@ -511,8 +420,8 @@ class LineTable(LinePanel):
         """Undo the last thing that narrows the view: range, filter, marks, highlights. False where there is none."""
         if self._range_from is not None:
             self._range_from = None
-        elif self.filter or self._pattern:
-            self.filter = self._pattern = ""
+        elif self.filter or self._words:
+            self.filter, self._words = "", ()
             self._arrange(keep=self.current_key)
         elif self.marks:
             self.marks = frozenset()
@@ -529,5 +438,7 @@ def _printable(character: str | None) -> bool:
     return character is not None and character.isprintable()
 
 
-def _text_of(row: Row) -> str:
-    return "\n".join(cell.text for cell in row.cells).lower()
+def _holds(row: Row, words: tuple[str, ...]) -> bool:
+    """Whether every word stands somewhere in the row."""
+    text = "\n".join(cell.text for cell in row.cells).lower()
+    return all(word in text for word in words)
