@@ -18,7 +18,7 @@ from expb_tui.server.resources import Command, Create, Edit, Patch, RowOf, creat
 from expb_tui.server.routing import Operations, Who
 from expb_tui.server.store.research_tables import experiments, work_tasks
 from expb_tui.server.work.queue import ensure_idea_task, move, withdraw
-from expb_tui.server.work.supply import count_capacity
+from expb_tui.server.work.stocktaking import count_capacity
 from expb_tui.wire.base import WireModel
 from expb_tui.wire.research import Constraint, Measure, Objective, ObjectiveSpec
 

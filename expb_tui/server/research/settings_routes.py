@@ -33,7 +33,7 @@ from expb_tui.server.routing import LIST_QUERY, Operations, Who
 from expb_tui.server.store.research_tables import claim_windows, research_settings, work_packages
 from expb_tui.server.store.schema import projects
 from expb_tui.server.work.expiry import lock_project
-from expb_tui.server.work.supply import count_capacity, read_usage
+from expb_tui.server.work.stocktaking import count_capacity, read_usage
 from expb_tui.wire.base import Page, Text, WireModel
 from expb_tui.wire.research import Limit, ResearchRole, ReviewPolicy
 

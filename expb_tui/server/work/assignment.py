@@ -25,7 +25,8 @@ from expb_tui.server.work.expiry import expire_project, lock_project
 from expb_tui.server.work.inputs import Candidate, build_input, open_tasks
 from expb_tui.server.work.packages import WORK_PACKAGES
 from expb_tui.server.work.queue import mark_assigned
-from expb_tui.server.work.supply import Supply, read_supply
+from expb_tui.server.work.stocktaking import read_supply
+from expb_tui.server.work.supply import Supply
 from expb_tui.wire.work import ROLES, canonical_role
 
 _GRANT = (

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from expb_tui.server.research.kinds import EXPERIMENTS, HYPOTHESES, OBJECTIVES, RESULTS
 from expb_tui.server.resources import Kind, envelope
 from expb_tui.server.store.research_tables import experiments, hypotheses, objectives, results, work_tasks
-from expb_tui.server.work.supply import is_held
+from expb_tui.server.work.stocktaking import is_held
 
 MAX_EVIDENCE_ROUNDS = 3
 """How often more evidence may be asked for about one hypothesis (hazards 12)."""

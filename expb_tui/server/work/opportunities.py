@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from expb_tui.server.research.settings import load_rules
-from expb_tui.server.work.supply import Supply, read_whole_supply
+from expb_tui.server.work.stocktaking import read_whole_supply
+from expb_tui.server.work.supply import Supply
 from expb_tui.wire.work import ROLES, Opportunity
 
 
