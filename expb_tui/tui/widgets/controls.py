@@ -23,7 +23,10 @@ from expb_tui.tui.widgets.look import look_of
 
 
 class LineInput(Input):
-    """One line behind an edge, which shows its place in every theme. Up, Down and Enter go to the neighbouring controls; nothing blinks; pasted sequences are filtered."""
+    """One line. Up, Down and Enter go to the neighbouring controls; nothing blinks; pasted sequences are filtered.
+
+    An edge shows its place, because not every theme has a ground for fields.
+    """
 
     DEFAULT_CSS = """
     LineInput {
