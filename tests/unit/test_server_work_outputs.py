@@ -51,7 +51,10 @@ BAD: list[tuple[str, str, Change]] = [
     ("experimenter", "output.result.measurement.name", _set("result.measurement.name", "p99_ms")),
     ("experimenter", "output.result.measurement.unit", _set("result.measurement.unit", "s")),
     ("experimenter", "output.result.measurement.value", _set("result.measurement.value", "396")),
-    ("experimenter", "output.result.measurement.measuredAt", _set("result.measurement.measuredAt", 5)),
+    *(
+        ("experimenter", "output.result.measurement.measuredAt", _set("result.measurement.measuredAt", instant))
+        for instant in (5, "2026-10-05T09:12:30", "2026-10-05 09:12:30Z", "2026-10-05", "2026-13-05T09:12:30Z", "5")
+    ),
     ("experimenter", "output.result.constraints", _set("result.constraints", [])),
     ("experimenter", "output.result.constraints.1.name", _answer_twice),
     ("experimenter", "output.result.constraints.0.name", _set("result.constraints.0.name", "other")),
@@ -87,7 +90,9 @@ def _output(role: str, task: dict[str, Any]) -> dict[str, Any]:
     return answers.USUAL[role](task)
 
 
-@pytest.mark.parametrize(("role", "path", "change"), BAD, ids=[f"{role}-{path}" for role, path, _ in BAD])
+@pytest.mark.parametrize(
+    ("role", "path", "change"), BAD, ids=[f"{number}-{role}-{path}" for number, (role, path, _) in enumerate(BAD)]
+)
 def test_a_bad_output_is_refused_with_its_path_and_may_be_corrected(
     lab: Lab, role: str, path: str, change: Change
 ) -> None:
@@ -122,6 +127,17 @@ def _with_foreign_ids(bad: Any, foreign: Any) -> Any:
         there = foreign if isinstance(foreign, list) else []
         return [_with_foreign_ids(part, there[i] if i < len(there) else None) for i, part in enumerate(bad)]
     return foreign if bad == "FOREIGN" else bad
+
+
+def test_an_instant_is_kept_in_utc(lab: Lab) -> None:
+    desk = lab.project()
+    desk.experiments(desk.objective(), 1)
+    held = desk.must_claim(lab.agent("a", desk), "experimenter")
+    output = answers.report(held.tasks[0]["input"])
+    output["result"]["measurement"]["measuredAt"] = "2026-10-05T11:12:30.25+02:00"
+    outcome = desk.submit(held, output).outcome
+    assert outcome is not None
+    assert outcome.record.spec["measurement"]["measuredAt"] == "2026-10-05T09:12:30.250000Z"
 
 
 def test_a_result_that_somebody_else_integrated_meanwhile(lab: Lab) -> None:

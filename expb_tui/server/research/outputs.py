@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from expb_tui.server.problems import invalid, shape_problem
+from expb_tui.server.rfc3339 import StrictInstant
 from expb_tui.wire.base import WireModel
 from expb_tui.wire.research import (
     OUTPUTS,
@@ -23,8 +24,27 @@ from expb_tui.wire.research import (
     HypothesisReviewerOutput,
     IdeatorOutput,
     IntegratorOutput,
+    Measurement,
+    ResultOutput,
     ResultsReviewerOutput,
 )
+
+
+class _Measurement(Measurement):
+    """As the contract has it; the wire model reads other spellings of an instant, and guesses a missing zone."""
+
+    measured_at: StrictInstant | None = None
+
+
+class _ResultOutput(ResultOutput):
+    measurement: _Measurement
+
+
+class _ExperimenterOutput(ExperimenterOutput):
+    result: _ResultOutput
+
+
+_MODELS: dict[str, type[WireModel]] = {**OUTPUTS, "experimenter": _ExperimenterOutput}
 
 Input = Mapping[str, Any]
 Wrong = dict[str, str]
@@ -34,7 +54,7 @@ Wrong = dict[str, str]
 def read_output(role: str, output: Any, task_input: Input) -> WireModel:
     """The output as a model of its role. Raises 422 ``validation`` with paths such as ``output.result.summary``."""
     try:
-        model = OUTPUTS[role].model_validate_json(to_json(output), strict=True, extra="forbid")
+        model = _MODELS[role].model_validate_json(to_json(output), strict=True, extra="forbid")
     except ValidationError as error:
         raise shape_problem(error, ("output",)) from error
     wrong = _CHECKS[role](model, task_input)
