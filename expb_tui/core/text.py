@@ -14,9 +14,9 @@ _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: 
 def clean(text: str, *, multiline: bool = False) -> str:
     """``text`` with everything that could steer a terminal shown as a symbol.
 
-    Controls become control pictures, bidirectional and other format characters, line and paragraph
-    separators, surrogates and unassigned code points become ``\N{REPLACEMENT CHARACTER}``. With ``multiline`` line feeds stay
-    (CR LF becomes LF) and tabs become four spaces; otherwise both become a space.
+    Controls become control pictures; bidirectional and other format characters, line and paragraph
+    separators, surrogates and unassigned code points become ``\N{REPLACEMENT CHARACTER}``. With ``multiline``
+    line feeds stay (CR LF becomes LF) and tabs become four spaces; otherwise both become a space.
     """
     if _PLAIN.match(text):
         return text

@@ -364,3 +364,29 @@ def test_a_patch_is_sent_with_its_digest() -> None:
     assert form.problems(values) == {}
     unread = {key: value for key, value in values.items() if key != PATCH_TEXT} | {"changes": []}
     assert form.problems(unread) == {}
+
+
+def test_what_is_wrong_is_said_in_words_for_people() -> None:
+    form = form_for("experimenter", "task-1", {"objective": {"spec": {"measure": {"name": "p95", "unit": "ms"}}}})
+    values = {
+        **form.defaults(),
+        "experiment_id": "exp-1",
+        "conclusion": "supported",
+        "summary": "s" * 70_000,
+        "value": "1",
+        "measured_at": "yesterday",
+        "evidence": [{"kind": "note", "name": "n", "note": "n"}],
+    }
+    problems = form.problems(values)
+    assert problems["measured_at"] == "an instant with its offset is expected, such as 2026-10-05T09:12:30Z"
+    assert problems["summary"] == "is longer than 65536 characters"
+    body = {"taskId": "t", "outcome": "completed", "output": {"review": {}, "odd": 1}, "extra": True}
+    said = wire_problems("results-reviewer", body)
+    assert said["extra"] == said["output.odd"] == "is not known here"
+    assert said["output.review.verdict"] == "is needed"
+    body["output"] = {"review": {"resultId": 3, "verdict": "perhaps", "rationale": "", "evidenceRequests": "x"}}
+    said = wire_problems("results-reviewer", body)
+    assert said["output.review.resultId"] == "text is expected"
+    assert said["output.review.verdict"] == "must be 'accept', 'reject' or 'request-evidence'"
+    assert said["output.review.rationale"] == "must not be empty"
+    assert said["output.review.evidenceRequests"] == "a list is expected"

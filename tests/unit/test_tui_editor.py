@@ -121,7 +121,8 @@ class Small(App[None]):
             text = await editor.edit(self, "first: 1\\n", name="draft.yaml")
             words = "got " + repr(text)
         except ExpbError as error:
-            words = "failed: " + str(error)
+            words = "failed: " + error.code + " " + error.what.rpartition("/")[2]
+            words += " kept" if "draft.yaml" in error.next_step else ""
         self.query_one("#words", Static).update(words + (" and went on" if self.ticks > before + 2 else " and stood"))
     async def action_page(self) -> None:
         self.run_worker(editor.page(self, "long text", name="the task"))
@@ -198,7 +199,7 @@ def test_an_edit_hands_the_terminal_over_and_takes_it_back(small: Terminal, tmp_
 def test_an_editor_that_fails_loses_nothing(small: Terminal, tmp_path: Path) -> None:
     _script(tmp_path / "editor", 'echo "second: kept" >> "$1"; exit 3')
     small.send("e")
-    small.wait_for("failed: ", "ended with status 3", "draft.yaml")
+    small.wait_for("failed: editor-failed editor ended with status 3 kept")
     (left,) = (tmp_path / "state").rglob("draft.yaml")
     assert left.read_text() == "first: 1\n" + "#\n" * 6 + "second: kept\n"
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
@@ -209,7 +210,7 @@ def test_ctrl_c_in_the_editor_does_not_end_the_cockpit(small: Terminal, tmp_path
     small.send("e")
     small.wait_for("waiting")
     small.send("\x03")
-    small.wait_for("failed: ", "ended with status 3")
+    small.wait_for("failed: editor-failed editor ended with status 3")
     small.send("q")
     assert small.wait_end() == 0
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from expb_tui.core.submissions.words import words_for
 from expb_tui.wire.research import OUTPUTS, Constraint
 from expb_tui.wire.work import Submission
 
@@ -224,11 +225,10 @@ def wire_problems(role: str, body: Mapping[str, Any]) -> dict[str, str]:
 
 def _messages(prefix: str, error: ValidationError) -> dict[str, str]:
     out = {}
-    for item in error.errors(include_url=False, include_context=False, include_input=False):
+    for item in error.errors(include_url=False, include_input=False):
         parts = [prefix] if prefix else []
         parts += [str(part) for part in item["loc"]]
-        words = "is needed" if item["type"] == "missing" else str(item["msg"]).removeprefix("Value error, ")
-        out[".".join(parts) or "body"] = words
+        out[".".join(parts) or "body"] = words_for(item)
     return out
 
 

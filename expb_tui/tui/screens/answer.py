@@ -277,13 +277,13 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
                 values[one.key] = number  # without quotes, as a person would write it
         return drafts.render(self._form, values, sections, problems=self._told or None)
 
-    def take_text(self, text: str) -> None:
-        """Take over what the editor left; what cannot be read is kept word for word."""
+    def take_text(self, text: str) -> bool:
+        """Take over what the editor left; what cannot be read is kept word for word, and the answer is False."""
         if isinstance(self._view, RawForm):
             self._view.set_text(text)
             self.keeper.note({}, text=text)
             self.flush_soon()
-            return
+            return True
         assert self._form is not None
         try:
             values = drafts.parse(self._form, text)
@@ -301,6 +301,7 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
             self.call_after_refresh(self.refresh_form)
             self._digest()
         self.flush_soon()
+        return self.broken is None
 
     def _rest(self, error: drafts.DraftError | None) -> None:
         self.broken = error

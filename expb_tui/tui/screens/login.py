@@ -7,6 +7,7 @@ a browser by itself. Esc cancels at any time; a token that arrives after that is
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,6 +31,7 @@ from expb_tui.tui.screens.host import start
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
+from expb_tui.tui.widgets.look import speaks_ascii_only
 from expb_tui.tui.widgets.qr import QrCode
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
 
@@ -253,7 +255,10 @@ class LoginScreen(FrameScreen[str | None]):
             "waiting",
             Horizontal(
                 Vertical(*left, classes="login--left"),
-                Vertical(QrCode(code.complete_uri, halves=blocks, widget_id="login-qr"), classes="login--right"),
+                Vertical(
+                    QrCode(code.complete_uri, halves=not speaks_ascii_only(os.environ), widget_id="login-qr"),
+                    classes="login--right",
+                ),
                 classes="login--pair",
             ),
         )

@@ -251,7 +251,8 @@ class TaskFormScreen(FrameScreen[bool]):
             name=editor.file_name(self._task_id, ".yaml"),
             configured=self._house.settings.editor or None,
         )
-        self._panel.take_text(text)
+        if self._panel.take_text(text):
+            self.cockpit.say("The draft is taken over from the editor")
 
     @on(AnswerPanel.Unreadable)
     def _unreadable(self, event: AnswerPanel.Unreadable) -> None:
