@@ -11,6 +11,7 @@ from starlette.types import Message, Receive
 
 from expb_tui.server.problems import Problem, shape_problem
 from expb_tui.server.resources import Command, Patch
+from expb_tui.server.store.columns import is_storable
 
 
 def read_body(body: type[BaseModel] | Patch, raw: bytes) -> Any:
@@ -48,26 +49,26 @@ def _json_object(raw: bytes) -> dict[str, Any]:
         raise Problem(
             422, "validation", "The body must be an object.", fields={"body": "must be an object"}, shape=True
         )
-    if b"\\u0000" in raw and (place := _nul_at(value, "body")) is not None:
-        raise Problem(
-            422, "validation", "NUL characters are not kept.", fields={place: "holds a NUL character"}, shape=True
-        )
+    # Half a surrogate pair is no JSON for the parser; a NUL comes in only as this escape.
+    if b"\\u0000" in raw and (place := _unstorable_at(value, "body")) is not None:
+        fields = {place: "holds a character that cannot be stored"}
+        raise Problem(422, "validation", "The input is not valid.", fields=fields, shape=True)
     return value
 
 
-def _nul_at(value: Any, path: str) -> str | None:
-    """Where the first NUL character is; no database keeps one."""
+def _unstorable_at(value: Any, path: str) -> str | None:
+    """Where the first text is that cannot be stored."""
     if isinstance(value, str):
-        return path if "\0" in value else None
+        return None if is_storable(value) else path
     parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        if any("\0" in key for key in value):
+        if not all(is_storable(key) for key in value):
             return path
         parts = value.items()
     elif isinstance(value, list):
         parts = enumerate(value)
     for key, part in parts:
-        found = _nul_at(part, str(key) if path == "body" else f"{path}.{key}")
+        found = _unstorable_at(part, str(key) if path == "body" else f"{path}.{key}")
         if found is not None:
             return found
     return None

@@ -104,9 +104,10 @@ class Unit:
         phase: str = "active",
         uid: str | None = None,
         actor: Actor | None = None,
+        taken: str = "There is such a record already.",
         **columns: Any,
     ) -> RowOf:
-        """A new record, version 1; an empty name becomes its uid. Raises 409 ``already-exists``."""
+        """A new record, version 1; an empty name becomes its uid. Raises 409 ``already-exists``, saying ``taken``."""
         actor = actor or self.actor
         uid = uid or str(uuid4())
         name = name.strip() or uid
@@ -127,7 +128,7 @@ class Unit:
         try:
             row = self.conn.execute(kind.inserting, values).one()
         except IntegrityError as error:
-            raise _duplicate(error, "There is such a record already.") from error
+            raise _duplicate(error, taken) from error
         self.changed(kind, row, "create")
         return row if kind.query is None else self.fetch(kind, uid)
 

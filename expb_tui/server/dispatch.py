@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from pydantic_core import to_json
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -65,16 +65,10 @@ class Endpoint:
             answer = await perform(self._services, incoming)
         except Problem as problem:
             await send_problem(send, problem, path, facts.request_id)
-            return
-        except (OperationalError, InterfaceError, PoolTimeout) as error:
-            _log_database(operation, error)
-            await send_problem(send, _unavailable(), path, facts.request_id)
-            return
         except Exception as error:  # the last door: whatever it is, the caller learns nothing of it
-            log_failure(operation, facts.request_id, error)
-            await send_problem(send, internal_error(), path, facts.request_id)
-            return
-        await _send(send, answer)
+            await send_problem(send, _failed(operation, facts, error), path, facts.request_id)
+        else:
+            await _send(send, answer)
 
     async def _raw(self, operation: Operation, facts: Facts, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -91,10 +85,12 @@ class Endpoint:
         except Problem as problem:
             await send_problem(send, problem, scope["path"], facts.request_id)
             return
-        except Exception as error:
-            log_failure(operation, facts.request_id, error)
-            await send_problem(send, internal_error(), scope["path"], facts.request_id)
-            return
+        except Exception as error:  # as above
+            failed = _failed(operation, facts, error)
+            if operation.failure is None:
+                await send_problem(send, failed, scope["path"], facts.request_id)
+                return
+            response = operation.failure(failed.status)
         await response(scope, receive, send)
 
 
@@ -148,11 +144,17 @@ def _check_accept(headers: Mapping[str, str]) -> None:
     raise Problem(406, "not-acceptable", f"Answers are {JSON_TYPE}.", shape=True)
 
 
-def _unavailable() -> Problem:
-    return Problem(503, "unavailable", "The server cannot decide now; try again.", headers={"Retry-After": "1"})
-
-
-def internal_error() -> Problem:
+def _failed(operation: Operation, facts: Facts, error: Exception) -> Problem:
+    """503 where the database is away, busy or locked, else 500; logged without its words, which may quote a secret."""
+    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
+        cause = getattr(error, "orig", error)
+        state = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
+        log.error(
+            "request %s, %s: the database said %s (%s)", facts.request_id, operation.id, type(cause).__name__, state
+        )
+        return Problem(503, "unavailable", "The server cannot decide now; try again.", headers={"Retry-After": "1"})
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    log.error("request %s, %s: %s\n%s", facts.request_id, operation.id, type(error).__name__, frames)
     return Problem(500, "internal-error", "Something went wrong on the server.")
 
 
@@ -170,15 +172,3 @@ async def send_problem(send: Send, problem: Problem, path: str, request_id: str)
     """Answer a problem document."""
     body = to_json(problem.document(path, request_id))
     await _send(send, Outgoing(problem.status, problem.headers, body, MEDIA_TYPE))
-
-
-def log_failure(operation: Operation, request_id: str, error: BaseException) -> None:
-    """Where it failed and what kind of error, to standard error: never its message, which may quote a secret."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    log.error("request %s, %s %s: %s\n%s", request_id, operation.method, operation.id, type(error).__name__, frames)
-
-
-def _log_database(operation: Operation, error: SQLAlchemyError) -> None:
-    cause = getattr(error, "orig", error)
-    state = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
-    log.error("%s %s: the database said %s (%s)", operation.method, operation.id, type(cause).__name__, state)

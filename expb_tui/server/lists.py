@@ -16,6 +16,7 @@ from expb_tui.server.problems import Problem
 from expb_tui.server.resources import Kind, RowOf, envelope
 from expb_tui.server.rfc3339 import parse_instant
 from expb_tui.server.selectors import field_conditions, label_conditions
+from expb_tui.server.store.columns import is_storable
 from expb_tui.wire.base import instant_text
 
 DEFAULT_LIMIT = 100
@@ -119,7 +120,7 @@ def _read_cursor(cursor: str, order: str, width: int | None) -> list[str]:
     try:
         value = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
         key = value["k"]
-        if value["o"] != _order_mark(order) or not all(isinstance(part, str) and "\0" not in part for part in key):
+        if value["o"] != _order_mark(order) or not all(isinstance(part, str) and is_storable(part) for part in key):
             raise _invalid_cursor()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _invalid_cursor() from error

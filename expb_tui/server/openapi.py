@@ -224,7 +224,6 @@ def _problem_content(operation: Operation, status: int, schemas: _Schemas) -> di
     if not operation.path.startswith("/oauth/"):
         return problem
     if status == 429:
+        # The gate answers every form in the shape of OAuth; the page has words of its own for too many tries.
         return {**oauth, HTML_TYPE: {}} if operation.media == HTML_TYPE else oauth
-    if status in (403, 421) or operation.media == HTML_TYPE:
-        return {HTML_TYPE: {}} if status not in (500, 503) else {HTML_TYPE: {}, **problem}
-    return oauth if status < 500 else {**oauth, **problem}
+    return {HTML_TYPE: {}} if status in (403, 421) or operation.media == HTML_TYPE else oauth

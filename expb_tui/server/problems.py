@@ -80,8 +80,12 @@ def already_exists(detail: str) -> Problem:
 def shape_problem(error: ValidationError, prefix: Iterable[str] = ()) -> Problem:
     """422 ``validation`` from a model: every path with its message, in the spelling of the envelope."""
     fields: dict[str, str] = {}
-    for entry in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_FIELDS]:
-        path = ".".join([*prefix, *(str(part) for part in entry["loc"])]) or "body"
+    for entry in error.errors(include_url=False, include_input=False)[:_MAX_FIELDS]:
+        # pydantic marks the key of a map, not its value, by a part of its own.
+        parts = [*prefix, *(str(part) for part in entry["loc"] if part != "[key]")]
         message = _PLAIN_MESSAGES.get(entry["type"], entry["msg"].removeprefix("Value error, "))
-        fields.setdefault(path, message)
+        if entry["type"] == "at_field":
+            parts.append(entry["ctx"]["field"])
+            message = entry["ctx"]["message"]
+        fields.setdefault(".".join(parts) or "body", message)
     return Problem(422, "validation", "The input is not valid.", fields=fields, shape=True)

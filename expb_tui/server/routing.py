@@ -40,6 +40,7 @@ from pydantic import BaseModel
 from expb_tui.server.problems import Problem
 from expb_tui.server.resources import Patch
 from expb_tui.server.rfc3339 import parse_instant
+from expb_tui.server.store.columns import is_storable
 
 JSON_TYPE = "application/json"
 MERGE_PATCH_TYPE = "application/merge-patch+json"
@@ -79,8 +80,8 @@ class Param:
             return text == "true"
         if self.type == "instant":
             return parse_instant(text)
-        if "\0" in text or len(text) > 4096:
-            raise ValueError("is too long or holds a NUL character")
+        if len(text) > 4096 or not is_storable(text):
+            raise ValueError("is too long or holds a character that cannot be stored")
         if self.choices and text not in self.choices:
             raise ValueError(f"must be one of {', '.join(self.choices)}")
         return text
@@ -122,6 +123,8 @@ class Operation:
     media: str = JSON_TYPE
     """What it answers; what it takes is JSON, or a form for raw POSTs."""
     replay: Callable[..., Any] | None = None
+    failure: Callable[[int], Any] | None = None
+    """For raw operations whose failures are not problem documents: from 500 or 503 to a response."""
 
     @property
     def writes(self) -> bool:

@@ -312,6 +312,16 @@ def test_roles_in_one_account(world: World) -> None:
     problem(world.agent.get(f"/v1/projects/{world.server.project_id}/memberships"), 404, "not-found")
     for path in ("/v1/profile", "/v1/sessions", "/v1/profile/accounts"):
         problem(world.agent.get(path), 403, "forbidden")
+    # It reads its own authorization, and cannot widen or lift it.
+    grants = world.owner.items(f"/v1/projects/{world.server.project_id}/agent-authorizations")
+    own = next(grant["metadata"]["uid"] for grant in grants if grant["spec"]["agentId"] == agent)
+    assert world.agent.get(f"/v1/agent-authorizations/{own}").status_code == 200
+    for body in ({"spec": {"roles": ["integrator"]}}, {"operation": "activate"}, {"metadata": {"name": "mine"}}):
+        problem(world.agent.patch(f"/v1/agent-authorizations/{own}", body), 404, "not-found")
+    problem(world.agent.patch(f"/v1/agent-identities/{agent}", {"operation": "activate"}), 403, "forbidden")
+    problem(
+        world.agent.post(f"/v1/agent-identities/{agent}/tokens", envelope("agent-identity-tokens")), 403, "forbidden"
+    )
 
 
 def test_memberships_keep_an_owner(world: World) -> None:

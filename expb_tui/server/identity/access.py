@@ -42,6 +42,12 @@ def account_admin(call: Call, account_id: str) -> None:
     call.act_as("account-administrator")
 
 
+def administered(call: Call) -> str:
+    """The account that the URL names, which the caller administers; otherwise as ``account_admin``."""
+    account_admin(call, call.path["account"])
+    return call.path["account"]
+
+
 def account_owner(call: Call, account_id: str) -> None:
     """As ``account_admin``, but owners only."""
     account_admin(call, account_id)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from sqlalchemy import func, select
 
-from expb_tui.server import lists
-from expb_tui.server.context import Actor, Answer, Call, Unit, created, etag, item, result
-from expb_tui.server.identity.access import account_admin, account_owner, visible_account
+from expb_tui.server.context import Actor, Answer, Call, Unit, created, result
+from expb_tui.server.identity.access import account_admin, account_owner, administered, visible_account
 from expb_tui.server.identity.kinds import ACCOUNT_MEMBERSHIPS, ACCOUNTS
-from expb_tui.server.problems import Problem, already_exists, forbidden
+from expb_tui.server.offers import Changes, changes_of, offer_list, offer_patch, offer_read
+from expb_tui.server.problems import Problem, forbidden
 from expb_tui.server.research.settings import open_account
 from expb_tui.server.resources import (
     ACTIVATE,
     REVOKE,
-    Command,
     Create,
     Description,
     Edit,
@@ -24,13 +24,10 @@ from expb_tui.server.resources import (
     RowOf,
     create_body,
     edit_body,
-    envelope,
-    metadata_changes,
-    spec_changes,
 )
-from expb_tui.server.routing import LIST_QUERY, Operations, Who
+from expb_tui.server.routing import Operations, Who
 from expb_tui.server.store.schema import account_memberships, accounts, users
-from expb_tui.wire.base import AnyResource, Page, WireModel
+from expb_tui.wire.base import AnyResource, WireModel
 from expb_tui.wire.identity import Account
 
 operations = Operations("accounts")
@@ -66,27 +63,26 @@ CreateMembership = create_body(ACCOUNT_MEMBERSHIPS, MembershipSpec)
 EditMembership = edit_body(ACCOUNT_MEMBERSHIPS, MembershipEdit)
 
 
+def user_actor(user_id: str) -> Actor:
+    """A user who acts in their own name: for seeding."""
+    return Actor("user", user_id, "user")
+
+
 def create_account(unit: Unit, user_id: str, *, name: str, **columns: Any) -> RowOf:
     """An account with this user as its owner. Raises 409 ``account-name-in-use``."""
-    try:
-        row = unit.insert(ACCOUNTS, name=name, **columns)
-    except Problem as problem:
-        raise Problem(409, "account-name-in-use", "Another account has that name.") from problem
+    row = _unless_taken(lambda: unit.insert(ACCOUNTS, name=name, **columns))
     unit.insert(ACCOUNT_MEMBERSHIPS, account_id=row.id, user_id=user_id, role="owner")
     open_account(unit, row.id)
     return row
 
 
-@operations.get(
-    "/v1/accounts",
-    "listAccounts",
-    "The session's account",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[Account]},
-)
-def list_accounts(call: Call) -> Answer:
-    return lists.page(call, ACCOUNTS, accounts.c.id == call.me.account_id)
+def _unless_taken(write: Callable[[], RowOf]) -> RowOf:
+    try:
+        return write()
+    except Problem as problem:
+        if problem.code == "already-exists":
+            raise Problem(409, "account-name-in-use", "Another account has that name.") from problem
+        raise
 
 
 @operations.post(
@@ -110,11 +106,6 @@ def post_account(call: Call, body: Create[AccountSpec]) -> Answer:
     return result(ACCOUNTS, row, 201)
 
 
-@operations.get("/v1/accounts/{account}", "readAccount", "An account", who=Who.EITHER, answers={200: Account})
-def read_account(call: Call) -> Answer:
-    return item(ACCOUNTS, visible_account(call, call.path["account"]))
-
-
 @operations.patch(
     "/v1/accounts/{account}",
     "editAccount",
@@ -124,29 +115,10 @@ def read_account(call: Call) -> Answer:
     answers={200: AccountResult},
 )
 def edit_account(call: Call, body: Edit[AccountSpec]) -> Answer:
-    row = visible_account(call, call.path["account"])
-    account_owner(call, row.id)
+    account_owner(call, call.path["account"])
+    row = call.fetch(ACCOUNTS, call.path["account"])
     call.match(row)
-    try:
-        row = call.update(ACCOUNTS, row, **metadata_changes(row, body), **spec_changes(body))
-    except Problem as problem:
-        if problem.code == "already-exists":
-            raise Problem(409, "account-name-in-use", "Another account has that name.") from problem
-        raise
-    return Answer({"resource": envelope(ACCOUNTS, row)}, headers={"ETag": etag(row.version)})
-
-
-@operations.get(
-    "/v1/accounts/{account}/memberships",
-    "listAccountMemberships",
-    "Who belongs to an account",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[AnyResource]},
-)
-def list_memberships(call: Call) -> Answer:
-    account_admin(call, call.path["account"])
-    return lists.page(call, ACCOUNT_MEMBERSHIPS, account_memberships.c.account_id == call.path["account"])
+    return result(ACCOUNTS, _unless_taken(lambda: call.update(ACCOUNTS, row, **changes_of(row, body))))
 
 
 @operations.post(
@@ -166,59 +138,45 @@ def post_membership(call: Call, body: Create[MembershipSpec]) -> Answer:
         raise Problem(
             409, "invalid-reference", "There is no such user.", fields={"spec.userId": "is not an active user"}
         )
-    try:
-        row = call.insert(
-            ACCOUNT_MEMBERSHIPS,
-            name=body.metadata.name,
-            labels=body.metadata.labels,
-            account_id=call.path["account"],
-            user_id=body.spec.user_id,
-            role=body.spec.role,
-        )
-    except Problem as problem:
-        raise already_exists("That user has a membership here already.") from problem
+    row = call.insert(
+        ACCOUNT_MEMBERSHIPS,
+        name=body.metadata.name,
+        labels=body.metadata.labels,
+        account_id=call.path["account"],
+        user_id=body.spec.user_id,
+        role=body.spec.role,
+        taken="That user has a membership here already.",
+    )
     return created(ACCOUNT_MEMBERSHIPS, row)
 
 
-@operations.get(
-    "/v1/account-memberships/{uid}",
-    "readAccountMembership",
-    "A membership",
-    who=Who.EITHER,
-    answers={200: AnyResource},
-)
-def read_membership(call: Call) -> Answer:
+def _membership(call: Call) -> RowOf:
+    """A membership of the account, for its administrators."""
+    row = call.fetch(ACCOUNT_MEMBERSHIPS, call.path["uid"])
+    account_admin(call, row.account_id)
+    return row
+
+
+def _readable_membership(call: Call) -> RowOf:
+    """As ``_membership``, and one's own."""
     row = call.fetch(ACCOUNT_MEMBERSHIPS, call.path["uid"])
     if row.user_id != call.me.user_id or row.account_id != call.me.account_id:
         account_admin(call, row.account_id)
-    return item(ACCOUNT_MEMBERSHIPS, row)
+    return row
 
 
-@operations.patch(
-    "/v1/account-memberships/{uid}",
-    "editAccountMembership",
-    "Change a membership's role or labels, or activate, deactivate or revoke it",
-    who=Who.EITHER,
-    body=Patch(EditMembership, {**ACTIVATE, **REVOKE}),
-    answers={200: AnyResource},
-)
-def edit_membership(call: Call, body: Edit[MembershipEdit] | Command) -> Answer:
-    row = call.fetch(ACCOUNT_MEMBERSHIPS, call.path["uid"])
-    account_admin(call, row.account_id)
-    changes = (
-        {"phase": body.phase} if isinstance(body, Command) else {**metadata_changes(row, body), **spec_changes(body)}
-    )
+def _owners_rules(call: Call, row: RowOf, changes: Changes) -> Changes:
+    """Only owners make or unmake owners (403), and one stays (409 ``last-owner``)."""
     role, phase = changes.get("role", row.role), changes.get("phase", row.phase)
     if "owner" in (row.role, role):
         account_owner(call, row.account_id)
-    call.match(row)
     if row.role == "owner" and row.phase == "active" and (role != "owner" or phase != "active"):
         _keep_an_owner(call, row)
-    return item(ACCOUNT_MEMBERSHIPS, call.update(ACCOUNT_MEMBERSHIPS, row, **changes))
+    return changes
 
 
 def _keep_an_owner(call: Call, leaving: RowOf) -> None:
-    """409 ``last-owner`` unless another active owner stays. The account is locked, so that two cannot leave at once."""
+    # The account is locked, so that two owners cannot leave at once.
     call.fetch(ACCOUNTS, leaving.account_id, lock=True)
     member = account_memberships.c
     others = (
@@ -235,6 +193,48 @@ def _keep_an_owner(call: Call, leaving: RowOf) -> None:
         raise Problem(409, "last-owner", "The account would be left without an owner.")
 
 
-def user_actor(user_id: str) -> Actor:
-    """A user who acts in their own name: for seeding."""
-    return Actor("user", user_id, "user")
+offer_list(
+    operations,
+    ACCOUNTS,
+    "/v1/accounts",
+    id="listAccounts",
+    summary="The session's account",
+    answer=Account,
+    where=lambda call: [accounts.c.id == call.me.account_id],
+)
+offer_read(
+    operations,
+    ACCOUNTS,
+    path="/v1/accounts/{account}",
+    see=lambda call: visible_account(call, call.path["account"]),
+    id="readAccount",
+    summary="An account",
+    answer=Account,
+)
+offer_list(
+    operations,
+    ACCOUNT_MEMBERSHIPS,
+    "/v1/accounts/{account}/memberships",
+    id="listAccountMemberships",
+    summary="Who belongs to an account",
+    answer=AnyResource,
+    where=lambda call: [account_memberships.c.account_id == administered(call)],
+)
+offer_read(
+    operations,
+    ACCOUNT_MEMBERSHIPS,
+    see=_readable_membership,
+    id="readAccountMembership",
+    summary="A membership",
+    answer=AnyResource,
+)
+offer_patch(
+    operations,
+    ACCOUNT_MEMBERSHIPS,
+    see=_membership,
+    check=_owners_rules,
+    body=Patch(EditMembership, {**ACTIVATE, **REVOKE}),
+    id="editAccountMembership",
+    summary="Change a membership's role or labels, or activate, deactivate or revoke it",
+    answer=AnyResource,
+)

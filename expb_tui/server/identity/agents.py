@@ -7,27 +7,24 @@ from typing import Any
 from sqlalchemy import delete, insert, select
 
 from expb_tui.server import lists
-from expb_tui.server.context import Answer, Call, Unit, created, item, result
-from expb_tui.server.identity.access import account_admin
+from expb_tui.server.context import Answer, Call, Unit, created, result
+from expb_tui.server.identity.access import account_admin, administered
 from expb_tui.server.identity.authentication import new_secret, verifier
 from expb_tui.server.identity.kinds import AGENT_IDENTITIES, AGENT_TOKENS
-from expb_tui.server.problems import Problem, already_exists, invalid, not_found
+from expb_tui.server.offers import Changes, offer_list, offer_patch, offer_read
+from expb_tui.server.problems import Problem, invalid
 from expb_tui.server.resources import (
     ACTIVATE,
     REVOKE,
-    Command,
     Create,
     Description,
-    Edit,
     Patch,
     RowOf,
     create_body,
     edit_body,
-    metadata_changes,
-    spec_changes,
 )
 from expb_tui.server.rfc3339 import StrictInstant
-from expb_tui.server.routing import CURSOR_QUERY, LIST_QUERY, Operations, Who
+from expb_tui.server.routing import CURSOR_QUERY, Operations, Who
 from expb_tui.server.store.schema import agent_authorizations, agent_identities, agent_tokens, credentials, projects
 from expb_tui.wire.base import Page, SnakeModel, WireModel
 from expb_tui.wire.identity import AgentIdentity, AgentToken, AgentTokenResult
@@ -58,19 +55,6 @@ class ProjectAuthorization(SnakeModel):
     status: str
 
 
-@operations.get(
-    "/v1/accounts/{account}/agent-identities",
-    "listAgentIdentities",
-    "The agents of an account",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[AgentIdentity]},
-)
-def list_agents(call: Call) -> Answer:
-    account_admin(call, call.path["account"])
-    return lists.page(call, AGENT_IDENTITIES, agent_identities.c.account_id == call.path["account"])
-
-
 @operations.post(
     "/v1/accounts/{account}/agent-identities",
     "createAgentIdentity",
@@ -81,22 +65,20 @@ def list_agents(call: Call) -> Answer:
 )
 def post_agent(call: Call, body: Create[AgentSpec]) -> Answer:
     account_admin(call, call.path["account"])
-    try:
-        row = call.insert(
-            AGENT_IDENTITIES,
-            name=body.metadata.name,
-            labels=body.metadata.labels,
-            account_id=call.path["account"],
-            description=body.spec.description,
-        )
-    except Problem as problem:
-        raise already_exists("The account has an agent of that name.") from problem
+    row = call.insert(
+        AGENT_IDENTITIES,
+        name=body.metadata.name,
+        labels=body.metadata.labels,
+        account_id=call.path["account"],
+        description=body.spec.description,
+        taken="The account has an agent of that name.",
+    )
     return created(AGENT_IDENTITIES, row)
 
 
-def administered_agent(call: Call, uid: str, *, lock: bool = False) -> RowOf:
-    """The agent, for the administrators of its account. Raises 404 for a foreign one, 403 for others of the account."""
-    row = call.fetch(AGENT_IDENTITIES, uid, lock=lock)
+def administered_agent(call: Call, *, lock: bool = False) -> RowOf:
+    """The agent that the URL names, for the administrators of its account. Raises 404 or, in the account, 403."""
+    row = call.fetch(AGENT_IDENTITIES, call.path["uid"], lock=lock)
     account_admin(call, row.account_id)
     return row
 
@@ -105,31 +87,7 @@ def _readable_agent(call: Call) -> RowOf:
     """As ``administered_agent``, and the agent itself."""
     if call.path["uid"] == call.me.agent_id:
         return call.fetch(AGENT_IDENTITIES, call.path["uid"])
-    return administered_agent(call, call.path["uid"])
-
-
-@operations.get(
-    "/v1/agent-identities/{uid}", "readAgentIdentity", "An agent", who=Who.EITHER, answers={200: AgentIdentity}
-)
-def read_agent(call: Call) -> Answer:
-    return item(AGENT_IDENTITIES, _readable_agent(call))
-
-
-@operations.patch(
-    "/v1/agent-identities/{uid}",
-    "editAgentIdentity",
-    "Change an agent's name, labels or description, or activate, deactivate or revoke it",
-    who=Who.EITHER,
-    body=Patch(EditAgent, {**ACTIVATE, **REVOKE}),
-    answers={200: AgentIdentity},
-)
-def edit_agent(call: Call, body: Edit[AgentSpec] | Command) -> Answer:
-    row = administered_agent(call, call.path["uid"])
-    call.match(row)
-    if isinstance(body, Command):
-        return item(AGENT_IDENTITIES, call.update(AGENT_IDENTITIES, row, phase=body.phase))
-    changes = {**metadata_changes(row, body), **spec_changes(body)}
-    return item(AGENT_IDENTITIES, call.update(AGENT_IDENTITIES, row, **changes))
+    return administered_agent(call)
 
 
 @operations.get(
@@ -163,19 +121,6 @@ def list_project_authorizations(call: Call) -> Answer:
     return lists.page_of(call, items, lambda entry: keys[entry["authorization_id"]], "project-authorizations")
 
 
-@operations.get(
-    "/v1/agent-identities/{uid}/tokens",
-    "listAgentTokens",
-    "An agent's tokens, never their secrets",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[AgentToken]},
-)
-def list_tokens(call: Call) -> Answer:
-    agent = administered_agent(call, call.path["uid"])
-    return lists.page(call, AGENT_TOKENS, agent_tokens.c.agent_id == agent.id)
-
-
 @operations.post(
     "/v1/agent-identities/{uid}/tokens",
     "createAgentToken",
@@ -185,7 +130,7 @@ def list_tokens(call: Call) -> Answer:
     answers={201: AgentTokenResult},
 )
 def post_token(call: Call, body: Create[TokenSpec]) -> Answer:
-    agent = administered_agent(call, call.path["uid"], lock=True)
+    agent = administered_agent(call, lock=True)
     call.read_clock()
     if agent.phase != "active":
         raise Problem(409, "identity-inactive", "The agent is not active.")
@@ -214,31 +159,68 @@ def issue_token(unit: Unit, agent: RowOf, *, expires_at: Any = None, **metadata:
     return row, secret
 
 
-@operations.get(
-    "/v1/agent-identity-tokens/{uid}", "readAgentToken", "A token's record", who=Who.EITHER, answers={200: AgentToken}
-)
-def read_token(call: Call) -> Answer:
-    return item(AGENT_TOKENS, _token(call))
-
-
-@operations.patch(
-    "/v1/agent-identity-tokens/{uid}",
-    "revokeAgentToken",
-    "Revoke a token",
-    who=Who.EITHER,
-    body=Patch(None, REVOKE),
-    answers={200: AgentTokenResult},
-)
-def revoke_token(call: Call, body: Command) -> Answer:
-    row = _token(call)
-    call.match(row)
-    call.conn.execute(delete(credentials).where(credentials.c.agent_token_id == row.id))
-    return result(AGENT_TOKENS, call.update(AGENT_TOKENS, row, phase=body.phase))
-
-
 def _token(call: Call) -> RowOf:
     row = call.fetch(AGENT_TOKENS, call.path["uid"])
-    if row.account_id != call.me.account_id:
-        raise not_found()
     account_admin(call, row.account_id)
     return row
+
+
+def _forget_secret(call: Call, row: RowOf, changes: Changes) -> Changes:
+    call.conn.execute(delete(credentials).where(credentials.c.agent_token_id == row.id))
+    return changes
+
+
+offer_list(
+    operations,
+    AGENT_IDENTITIES,
+    "/v1/accounts/{account}/agent-identities",
+    id="listAgentIdentities",
+    summary="The agents of an account",
+    answer=AgentIdentity,
+    where=lambda call: [agent_identities.c.account_id == administered(call)],
+)
+offer_read(
+    operations,
+    AGENT_IDENTITIES,
+    see=_readable_agent,
+    id="readAgentIdentity",
+    summary="An agent",
+    answer=AgentIdentity,
+)
+offer_patch(
+    operations,
+    AGENT_IDENTITIES,
+    see=administered_agent,
+    body=Patch(EditAgent, {**ACTIVATE, **REVOKE}),
+    id="editAgentIdentity",
+    summary="Change an agent's name, labels or description, or activate, deactivate or revoke it",
+    answer=AgentIdentity,
+)
+offer_list(
+    operations,
+    AGENT_TOKENS,
+    "/v1/agent-identities/{uid}/tokens",
+    id="listAgentTokens",
+    summary="An agent's tokens, never their secrets",
+    answer=AgentToken,
+    where=lambda call: [agent_tokens.c.agent_id == administered_agent(call).id],
+)
+offer_read(
+    operations,
+    AGENT_TOKENS,
+    see=_token,
+    id="readAgentToken",
+    summary="A token's record",
+    answer=AgentToken,
+)
+offer_patch(
+    operations,
+    AGENT_TOKENS,
+    see=_token,
+    check=_forget_secret,
+    show=result,
+    body=Patch(None, REVOKE),
+    id="revokeAgentToken",
+    summary="Revoke a token",
+    answer=AgentTokenResult,
+)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 from sqlalchemy import select
 
 from expb_tui.server import lists
-from expb_tui.server.context import Answer, Call, created, item
+from expb_tui.server.context import Answer, Call, created
 from expb_tui.server.identity.access import require_member
 from expb_tui.server.identity.kinds import AGENT_AUTHORIZATIONS, AGENT_IDENTITIES
 from expb_tui.server.identity.projects import CANDIDATE_QUERY
-from expb_tui.server.problems import Problem, already_exists, invalid, not_found
+from expb_tui.server.offers import Changes, offer_list, offer_patch, offer_read
+from expb_tui.server.problems import Problem, invalid, not_found
 from expb_tui.server.resources import (
     ACTIVATE,
     REVOKE,
-    Command,
     Create,
-    Edit,
     Patch,
     RowOf,
     create_body,
     edit_body,
-    metadata_changes,
 )
-from expb_tui.server.routing import LIST_QUERY, Operations, Who
+from expb_tui.server.routing import Operations, Who
 from expb_tui.server.store.schema import agent_authorizations, agent_identities
 from expb_tui.wire.base import Page, SnakeModel, WireModel
 from expb_tui.wire.identity import AgentAuthorization
@@ -68,19 +66,6 @@ def known_roles(words: Sequence[str]) -> list[str]:
     return [role for role in ROLES if role in given]
 
 
-@operations.get(
-    "/v1/projects/{project}/agent-authorizations",
-    "listAgentAuthorizations",
-    "The agents of a project",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[AgentAuthorization]},
-)
-def list_authorizations(call: Call) -> Answer:
-    require_member(call, call.path["project"])
-    return lists.page(call, AGENT_AUTHORIZATIONS, agent_authorizations.c.project_id == call.path["project"])
-
-
 @operations.post(
     "/v1/projects/{project}/agent-authorizations",
     "createAgentAuthorization",
@@ -97,57 +82,36 @@ def post_authorization(call: Call, body: Create[AuthorizationSpec]) -> Answer:
         raise not_found()
     if agent.phase != "active":
         raise Problem(409, "identity-inactive", "The agent is not active.")
-    try:
-        row = call.insert(
-            AGENT_AUTHORIZATIONS,
-            name=body.metadata.name,
-            labels=body.metadata.labels,
-            account_id=project.account_id,
-            project_id=project.id,
-            agent_id=agent.id,
-            roles=roles,
-        )
-    except Problem as problem:
-        raise already_exists("The agent has an authorization here already, perhaps a revoked one.") from problem
+    row = call.insert(
+        AGENT_AUTHORIZATIONS,
+        name=body.metadata.name,
+        labels=body.metadata.labels,
+        account_id=project.account_id,
+        project_id=project.id,
+        agent_id=agent.id,
+        roles=roles,
+        taken="The agent has an authorization here already, perhaps a revoked one.",
+    )
     return created(AGENT_AUTHORIZATIONS, row)
 
 
-@operations.get(
-    "/v1/agent-authorizations/{uid}",
-    "readAgentAuthorization",
-    "An agent's authorization",
-    who=Who.EITHER,
-    answers={200: AgentAuthorization},
-)
-def read_authorization(call: Call) -> Answer:
-    return item(AGENT_AUTHORIZATIONS, _authorization(call))
-
-
-@operations.patch(
-    "/v1/agent-authorizations/{uid}",
-    "editAgentAuthorization",
-    "Change an authorization's roles, name or labels, or activate, deactivate or revoke it",
-    who=Who.EITHER,
-    body=Patch(EditAuthorization, {**ACTIVATE, **REVOKE}),
-    answers={200: AgentAuthorization},
-)
-def edit_authorization(call: Call, body: Edit[AuthorizationEdit] | Command) -> Answer:
-    row = _authorization(call)
-    call.match(row)
-    if isinstance(body, Command):
-        changes: dict[str, Any] = {"phase": body.phase}
-    else:
-        changes = metadata_changes(row, body)
-        if "roles" in body.spec.model_fields_set:
-            changes["roles"] = known_roles(body.spec.roles)
-    return item(AGENT_AUTHORIZATIONS, call.update(AGENT_AUTHORIZATIONS, row, **changes))
-
-
 def _authorization(call: Call) -> RowOf:
+    """An authorization, for the members of its project."""
+    row = call.fetch(AGENT_AUTHORIZATIONS, call.path["uid"])
+    require_member(call, row.project_id)
+    return row
+
+
+def _readable_authorization(call: Call) -> RowOf:
+    """As ``_authorization``, and for the agent whose it is: to read, never to change."""
     row = call.fetch(AGENT_AUTHORIZATIONS, call.path["uid"])
     if row.agent_id != call.me.agent_id:
         require_member(call, row.project_id)
     return row
+
+
+def _roles_rule(call: Call, row: RowOf, changes: Changes) -> Changes:
+    return {**changes, "roles": known_roles(changes["roles"])} if "roles" in changes else changes
 
 
 @operations.get(
@@ -171,3 +135,32 @@ def agent_candidates(call: Call) -> Answer:
     keys = {row.id: (row.name_key, row.id) for row in rows}
     items = [{"agent_id": row.id, "name": row.name} for row in rows]
     return lists.page_of(call, items, lambda entry: keys[entry["agent_id"]], "agent-candidates")
+
+
+offer_list(
+    operations,
+    AGENT_AUTHORIZATIONS,
+    "/v1/projects/{project}/agent-authorizations",
+    id="listAgentAuthorizations",
+    summary="The agents of a project",
+    answer=AgentAuthorization,
+    where=lambda call: [agent_authorizations.c.project_id == require_member(call, call.path["project"]).id],
+)
+offer_read(
+    operations,
+    AGENT_AUTHORIZATIONS,
+    see=_readable_authorization,
+    id="readAgentAuthorization",
+    summary="An agent's authorization",
+    answer=AgentAuthorization,
+)
+offer_patch(
+    operations,
+    AGENT_AUTHORIZATIONS,
+    see=_authorization,
+    check=_roles_rule,
+    body=Patch(EditAuthorization, {**ACTIVATE, **REVOKE}),
+    id="editAgentAuthorization",
+    summary="Change an authorization's roles, name or labels, or activate, deactivate or revoke it",
+    answer=AgentAuthorization,
+)

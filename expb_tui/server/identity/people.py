@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from sqlalchemy import select
 
 from expb_tui.server import lists
-from expb_tui.server.context import Actor, Answer, Call, Unit, item
+from expb_tui.server.context import Answer, Call, Unit, item
 from expb_tui.server.identity.access import grants_of_agent, projects_of_user
 from expb_tui.server.identity.kinds import PROFILES, SESSIONS
 from expb_tui.server.oauth.sessions import revoke_session
+from expb_tui.server.offers import offer_list, offer_patch, offer_read
 from expb_tui.server.problems import not_found
-from expb_tui.server.resources import REVOKE, Command, Edit, Patch, edit_body, name_key, spec_changes
-from expb_tui.server.routing import CURSOR_QUERY, LIST_QUERY, Operations, Who
+from expb_tui.server.resources import REVOKE, Command, Patch, RowOf, edit_body, name_key
+from expb_tui.server.routing import CURSOR_QUERY, Operations, Who
 from expb_tui.server.store.schema import account_memberships, accounts, sessions
 from expb_tui.wire.base import AnyResource, Page, WireModel
 from expb_tui.wire.identity import Principal, ProfileAccount
@@ -22,7 +23,7 @@ from expb_tui.wire.identity import Principal, ProfileAccount
 operations = Operations("people")
 
 
-def create_user(unit: Unit, *, email: str, password_hash: str, display_name: str | None = None) -> Any:
+def create_user(unit: Unit, *, email: str, password_hash: str, display_name: str | None = None) -> RowOf:
     """A person who can sign in; self-registration is not offered, so this is for seeding and administration.
 
     Raises 409 ``already-exists`` where the address is taken.
@@ -72,25 +73,6 @@ class ProfileSpec(WireModel):
 EditProfile = edit_body(PROFILES, ProfileSpec)
 
 
-@operations.get("/v1/profile", "readProfile", "The caller's profile", who=Who.USER, answers={200: AnyResource})
-def profile(call: Call) -> Answer:
-    return item(PROFILES, call.fetch(PROFILES, call.me.user_id or ""))
-
-
-@operations.patch(
-    "/v1/profile",
-    "editProfile",
-    "Change the caller's profile",
-    who=Who.USER,
-    body=Patch(EditProfile),
-    answers={200: AnyResource},
-)
-def edit_profile(call: Call, body: Edit[ProfileSpec]) -> Answer:
-    row = call.fetch(PROFILES, call.me.user_id or "")
-    call.match(row)
-    return item(PROFILES, call.update(PROFILES, row, **spec_changes(body)))
-
-
 @operations.get(
     "/v1/profile/accounts",
     "listProfileAccounts",
@@ -115,23 +97,15 @@ def profile_accounts(call: Call) -> Answer:
     return lists.page_of(call, items, lambda entry: (name_key(entry["name"]), entry["account_id"]), "profile-accounts")
 
 
-@operations.get(
-    "/v1/sessions",
-    "listSessions",
-    "The caller's sessions",
-    who=Who.USER,
-    query=LIST_QUERY,
-    answers={200: Page[AnyResource]},
-)
-def list_sessions(call: Call) -> Answer:
-    return lists.page(call, SESSIONS, sessions.c.user_id == call.me.user_id)
+def _profile(call: Call) -> RowOf:
+    return call.fetch(PROFILES, call.me.user_id or "")
 
 
-@operations.get(
-    "/v1/sessions/{uid}", "readSession", "One of the caller's sessions", who=Who.USER, answers={200: AnyResource}
-)
-def read_session(call: Call) -> Answer:
-    return item(SESSIONS, _own_session(call))
+def _own_session(call: Call, *, lock: bool = False) -> RowOf:
+    row = call.fetch(SESSIONS, call.path["uid"], lock=lock)
+    if row.user_id != call.me.user_id:
+        raise not_found()
+    return row
 
 
 @operations.patch(
@@ -146,12 +120,47 @@ def edit_session(call: Call, body: Command) -> Answer:
     row = _own_session(call, lock=True)
     call.match(row)
     call.read_clock()
-    revoke_session(call, row, Actor("user", call.me.user_id, "user"))
+    revoke_session(call, row)
     return item(SESSIONS, _own_session(call))
 
 
-def _own_session(call: Call, *, lock: bool = False) -> Any:
-    row = call.fetch(SESSIONS, call.path["uid"], lock=lock)
-    if row.user_id != call.me.user_id:
-        raise not_found()
-    return row
+offer_read(
+    operations,
+    PROFILES,
+    path="/v1/profile",
+    see=_profile,
+    id="readProfile",
+    summary="The caller's profile",
+    answer=AnyResource,
+    who=Who.USER,
+)
+offer_patch(
+    operations,
+    PROFILES,
+    path="/v1/profile",
+    see=_profile,
+    body=Patch(EditProfile),
+    id="editProfile",
+    summary="Change the caller's profile",
+    answer=AnyResource,
+    who=Who.USER,
+)
+offer_list(
+    operations,
+    SESSIONS,
+    "/v1/sessions",
+    id="listSessions",
+    summary="The caller's sessions",
+    answer=AnyResource,
+    where=lambda call: [sessions.c.user_id == call.me.user_id],
+    who=Who.USER,
+)
+offer_read(
+    operations,
+    SESSIONS,
+    see=_own_session,
+    id="readSession",
+    summary="One of the caller's sessions",
+    answer=AnyResource,
+    who=Who.USER,
+)

@@ -8,26 +8,23 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, or_, select
 
 from expb_tui.server import lists
-from expb_tui.server.context import Answer, Call, Unit, created, item
-from expb_tui.server.identity.access import account_admin, require_member, require_reader
+from expb_tui.server.context import Answer, Call, Unit, created
+from expb_tui.server.identity.access import administered, require_member, require_reader
 from expb_tui.server.identity.kinds import PROJECT_MEMBERSHIPS, PROJECTS
-from expb_tui.server.problems import Problem, already_exists, invalid, not_found
+from expb_tui.server.offers import offer_list, offer_patch, offer_read
+from expb_tui.server.problems import invalid, not_found
 from expb_tui.server.research.settings import open_project
 from expb_tui.server.resources import (
     ACTIVATE,
     PRINTABLE,
     REVOKE,
-    Command,
     Create,
     Description,
-    Edit,
     NoSpec,
     Patch,
     RowOf,
     create_body,
     edit_body,
-    metadata_changes,
-    spec_changes,
 )
 from expb_tui.server.routing import LIST_QUERY, SEARCH_QUERY, Operations, Param, Who
 from expb_tui.server.store.schema import (
@@ -71,10 +68,8 @@ _SEARCHED = (projects.c.name, projects.c.description, projects.c.target)
 
 def create_project(unit: Unit, user_id: str, *, account_id: str, name: str, **columns: Any) -> RowOf:
     """A project with this user as its first member. Raises 409 ``already-exists``."""
-    try:
-        row = unit.insert(PROJECTS, name=name, account_id=account_id, **columns)
-    except Problem as problem:
-        raise already_exists("The account has a project of that name.") from problem
+    taken = "The account has a project of that name."
+    row = unit.insert(PROJECTS, name=name, account_id=account_id, taken=taken, **columns)
     unit.insert(PROJECT_MEMBERSHIPS, account_id=account_id, project_id=row.id, user_id=user_id)
     open_project(unit, account_id, row.id)
     return row
@@ -89,31 +84,6 @@ def _visible(call: Call) -> ColumnElement[bool]:
         member = project_memberships.c
         mine = select(member.project_id).where(member.user_id == call.me.user_id, member.phase == "active")
     return projects.c.id.in_(mine)
-
-
-@operations.get(
-    "/v1/projects",
-    "listProjects",
-    "The projects that the caller belongs to",
-    who=Who.EITHER,
-    query=SEARCH_QUERY,
-    answers={200: Page[Project]},
-)
-def list_projects(call: Call) -> Answer:
-    return lists.page(call, PROJECTS, projects.c.account_id == call.me.account_id, _visible(call), search=_SEARCHED)
-
-
-@operations.get(
-    "/v1/accounts/{account}/projects",
-    "listAccountProjects",
-    "The projects of an account that the caller belongs to",
-    who=Who.EITHER,
-    query=SEARCH_QUERY,
-    answers={200: Page[Project]},
-)
-def list_account_projects(call: Call) -> Answer:
-    account_admin(call, call.path["account"])
-    return lists.page(call, PROJECTS, projects.c.account_id == call.path["account"], _visible(call), search=_SEARCHED)
 
 
 @operations.post(
@@ -140,41 +110,6 @@ def post_project(call: Call, body: Create[ProjectSpec]) -> Answer:
     return created(PROJECTS, row)
 
 
-@operations.get("/v1/projects/{project}", "readProject", "A project", who=Who.EITHER, answers={200: Project})
-def read_project(call: Call) -> Answer:
-    return item(PROJECTS, require_reader(call, call.path["project"]))
-
-
-@operations.patch(
-    "/v1/projects/{project}",
-    "editProject",
-    "Change a project's name, labels, description or target, or activate, deactivate or suspend it",
-    who=Who.EITHER,
-    body=Patch(EditProject, {**ACTIVATE, "suspend": "suspended"}),
-    answers={200: Project},
-)
-def edit_project(call: Call, body: Edit[ProjectSpec] | Command) -> Answer:
-    row = require_member(call, call.path["project"], lock=True)
-    call.match(row)
-    call.read_clock()
-    if isinstance(body, Command):
-        return item(PROJECTS, call.update(PROJECTS, row, phase=body.phase))
-    return item(PROJECTS, call.update(PROJECTS, row, **metadata_changes(row, body), **spec_changes(body)))
-
-
-@operations.get(
-    "/v1/projects/{project}/memberships",
-    "listProjectMemberships",
-    "A project's members",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[AnyResource]},
-)
-def list_members(call: Call) -> Answer:
-    require_member(call, call.path["project"])
-    return lists.page(call, PROJECT_MEMBERSHIPS, project_memberships.c.project_id == call.path["project"])
-
-
 @operations.post(
     "/v1/projects/{project}/memberships",
     "createProjectMembership",
@@ -191,44 +126,23 @@ def post_member(call: Call, body: Create[MemberSpec]) -> Answer:
     )
     if call.one(known) is None:
         raise invalid({"spec.userId": "is not an active member of the account"})
-    try:
-        row = call.insert(
-            PROJECT_MEMBERSHIPS,
-            name=body.metadata.name,
-            labels=body.metadata.labels,
-            account_id=project.account_id,
-            project_id=project.id,
-            user_id=body.spec.user_id,
-        )
-    except Problem as problem:
-        raise already_exists("That user has a membership here already.") from problem
+    row = call.insert(
+        PROJECT_MEMBERSHIPS,
+        name=body.metadata.name,
+        labels=body.metadata.labels,
+        account_id=project.account_id,
+        project_id=project.id,
+        user_id=body.spec.user_id,
+        taken="That user has a membership here already.",
+    )
     return created(PROJECT_MEMBERSHIPS, row)
 
 
-@operations.get(
-    "/v1/project-memberships/{uid}",
-    "readProjectMembership",
-    "A project's member",
-    who=Who.EITHER,
-    answers={200: AnyResource},
-)
-def read_member(call: Call) -> Answer:
-    return item(PROJECT_MEMBERSHIPS, _membership(call))
-
-
-@operations.patch(
-    "/v1/project-memberships/{uid}",
-    "editProjectMembership",
-    "Change a membership's labels, or activate, deactivate or revoke it",
-    who=Who.EITHER,
-    body=Patch(EditMember, {**ACTIVATE, **REVOKE}),
-    answers={200: AnyResource},
-)
-def edit_member(call: Call, body: Edit[NoSpec] | Command) -> Answer:
-    row = _membership(call)
-    call.match(row)
-    changes = {"phase": body.phase} if isinstance(body, Command) else metadata_changes(row, body)
-    return item(PROJECT_MEMBERSHIPS, call.update(PROJECT_MEMBERSHIPS, row, **changes))
+def _project(call: Call) -> RowOf:
+    """The project that the URL names, locked, for its members."""
+    row = require_member(call, call.path["project"], lock=True)
+    call.read_clock()
+    return row
 
 
 def _membership(call: Call) -> RowOf:
@@ -271,3 +185,72 @@ def member_candidates(call: Call) -> Answer:
     ]
     keys = {row.id: (row.email_key, row.id) for row in rows}
     return lists.page_of(call, items, lambda entry: keys[entry["user_id"]], "member-candidates")
+
+
+offer_list(
+    operations,
+    PROJECTS,
+    "/v1/projects",
+    id="listProjects",
+    summary="The projects that the caller belongs to",
+    answer=Project,
+    where=lambda call: [projects.c.account_id == call.me.account_id, _visible(call)],
+    query=SEARCH_QUERY,
+    search=_SEARCHED,
+)
+offer_list(
+    operations,
+    PROJECTS,
+    "/v1/accounts/{account}/projects",
+    id="listAccountProjects",
+    summary="The projects of an account that the caller belongs to",
+    answer=Project,
+    where=lambda call: [projects.c.account_id == administered(call), _visible(call)],
+    query=SEARCH_QUERY,
+    search=_SEARCHED,
+)
+offer_read(
+    operations,
+    PROJECTS,
+    path="/v1/projects/{project}",
+    see=lambda call: require_reader(call, call.path["project"]),
+    id="readProject",
+    summary="A project",
+    answer=Project,
+)
+offer_patch(
+    operations,
+    PROJECTS,
+    path="/v1/projects/{project}",
+    see=_project,
+    body=Patch(EditProject, {**ACTIVATE, "suspend": "suspended"}),
+    id="editProject",
+    summary="Change a project's name, labels, description or target, or activate, deactivate or suspend it",
+    answer=Project,
+)
+offer_list(
+    operations,
+    PROJECT_MEMBERSHIPS,
+    "/v1/projects/{project}/memberships",
+    id="listProjectMemberships",
+    summary="A project's members",
+    answer=AnyResource,
+    where=lambda call: [project_memberships.c.project_id == require_member(call, call.path["project"]).id],
+)
+offer_read(
+    operations,
+    PROJECT_MEMBERSHIPS,
+    see=_membership,
+    id="readProjectMembership",
+    summary="A project's member",
+    answer=AnyResource,
+)
+offer_patch(
+    operations,
+    PROJECT_MEMBERSHIPS,
+    see=_membership,
+    body=Patch(EditMember, {**ACTIVATE, **REVOKE}),
+    id="editProjectMembership",
+    summary="Change a membership's labels, or activate, deactivate or revoke it",
+    answer=AnyResource,
+)

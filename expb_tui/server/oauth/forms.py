@@ -14,6 +14,7 @@ from expb_tui.server.context import Exchange
 from expb_tui.server.gate import NO_STORE
 from expb_tui.server.problems import Problem
 from expb_tui.server.routing import FORM_TYPE
+from expb_tui.server.store.columns import is_storable
 
 _MOST_FIELDS = 32
 
@@ -59,7 +60,14 @@ async def read_form(exchange: Exchange) -> dict[str, str]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise FormError(invalid_request("a field is given twice"))
+    if not all(is_storable(text) for text in fields.values()):
+        raise FormError(invalid_request("a field holds a character that cannot be stored"))
     return fields
+
+
+def failure(status: int) -> JSONResponse:
+    """What a JSON endpoint of OAuth answers when the server itself fails (contract, section 2.2)."""
+    return Refusal("server_error", "the server cannot answer now; try again", status).response()
 
 
 def success(body: dict[str, Any]) -> JSONResponse:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse
 
 from expb_tui.server.context import Exchange, Services, Unit
-from expb_tui.server.oauth.forms import FormError, Refusal, invalid_request, read_form, success
+from expb_tui.server.oauth.forms import FormError, Refusal, failure, invalid_request, read_form, success
 from expb_tui.server.oauth.grants import Client, check_client, grant_tokens, revoke_token, start_device
 from expb_tui.server.routing import Operations, Who
 from expb_tui.wire.base import SnakeModel
@@ -48,6 +48,7 @@ class Nothing(SnakeModel):
     "Start a device authorization",
     who=Who.ANYONE,
     raw=True,
+    failure=failure,
     body=DeviceForm,
     answers={200: DeviceAuthorization},
 )
@@ -61,6 +62,7 @@ async def device_authorization(exchange: Exchange) -> JSONResponse:
     "Poll a device authorization, refresh a session, or move it to another account",
     who=Who.ANYONE,
     raw=True,
+    failure=failure,
     body=TokenForm,
     answers={200: TokenAnswer},
 )
@@ -74,6 +76,7 @@ async def token(exchange: Exchange) -> JSONResponse:
     "End the session of a token",
     who=Who.ANYONE,
     raw=True,
+    failure=failure,
     body=RevokeForm,
     answers={200: Nothing},
 )

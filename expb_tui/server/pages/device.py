@@ -45,12 +45,17 @@ class ApprovalForm(SnakeModel):
     decision: str = ""
 
 
+def _failure(status: int) -> HTMLResponse:
+    return pages.refusal(status, "Something went wrong", "The server cannot answer now. Try again in a moment.")
+
+
 @operations.get(
     DEVICE_PAGE,
     "showApproval",
     "The approval page",
     who=Who.ANYONE,
     raw=True,
+    failure=_failure,
     media=HTML_TYPE,
     query=(Param("user_code", description="Fills in the code; anything else in the query is ignored."),),
     answers={200: None},
@@ -65,6 +70,7 @@ async def show(exchange: Exchange) -> HTMLResponse:
     "Sign in on the approval page, then approve or deny",
     who=Who.ANYONE,
     raw=True,
+    failure=_failure,
     media=HTML_TYPE,
     body=ApprovalForm,
     answers={200: None},

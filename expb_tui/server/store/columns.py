@@ -52,6 +52,20 @@ JsonColumn = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "pos
 Uid = String(36)
 
 
+def is_storable(text: str) -> bool:
+    """Whether both databases can hold a text: PostgreSQL knows no NUL, and neither knows half a surrogate pair.
+
+    Every door through which text comes in asks this: bodies, forms, queries, cursors.
+    """
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def resource_columns(*, account: bool = True, project: bool = False) -> list[Column[Any]]:
     """The columns behind an envelope's ``metadata`` and the common part of ``status``. Fresh objects on each call.
 

@@ -141,6 +141,9 @@ def _issue(
     uid, token = str(uuid4()), new_secret()
     lease = timedelta(seconds=config.lease_seconds)
     absolute = unit.now + timedelta(seconds=config.absolute_lease_seconds)
+    moved = mark_assigned(unit, role, [candidate.task for candidate in candidates], uid)
+    for candidate in candidates:
+        candidate.renew(moved)
     tasks = [
         {
             "taskId": candidate.task.id,
@@ -166,5 +169,4 @@ def _issue(
         token_verifier=verifier(token),
         tasks=tasks,
     )
-    mark_assigned(unit, role, [candidate.task for candidate in candidates], uid)
     return Assignment(wanted, row, token)

@@ -5,7 +5,7 @@ The input holds canonical snapshots as of the assignment (contract, section 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +51,11 @@ class Candidate:
             end = width + len(kind.table.c)
             self.records[kind] = _named(kind.table, values[width:end])
             width = end
+
+    def renew(self, rows: Mapping[str, Any]) -> None:
+        """Take these rows, by id, for the records that they are."""
+        for kind, record in self.records.items():
+            self.records[kind] = rows.get(record.id, record)
 
     def snapshot(self, kind: Kind) -> dict[str, Any]:
         """The record of that kind as a resource."""

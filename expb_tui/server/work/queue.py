@@ -93,9 +93,9 @@ def ensure_idea_task(unit: Unit, project_id: str, objective_id: str) -> None:
         enqueue(unit, "ideator", project_id=project_id, objective_id=objective_id)
 
 
-def move(unit: Unit, kind: Kind, ids: Iterable[str], waiting: Sequence[str], phase: str, **columns: Any) -> int:
-    """Move those of the records that are in a ``waiting`` phase (one or two) to ``phase``; returns how many were."""
-    moved = 0
+def move(unit: Unit, kind: Kind, ids: Iterable[str], waiting: Sequence[str], phase: str, **columns: Any) -> list[RowOf]:
+    """Move those of the records that are in a ``waiting`` phase (one or two) to ``phase``; returns them as they are."""
+    moved: list[RowOf] = []
     for uid in ids:
         values = {
             "of_uid": uid,
@@ -107,9 +107,9 @@ def move(unit: Unit, kind: Kind, ids: Iterable[str], waiting: Sequence[str], pha
             "modified_by": unit.actor.id,
             **columns,
         }
-        for row in unit.conn.execute(_moving(kind), values):
-            unit.changed(kind, row)
-            moved += 1
+        moved += unit.conn.execute(_moving(kind), values).all()
+    for row in moved:
+        unit.changed(kind, row)
     return moved
 
 
@@ -118,25 +118,28 @@ def _moving(kind: Kind) -> ReturningUpdate[Any]:
     columns = kind.table.c
     waits = columns.phase.in_([bindparam("was", type_=String), bindparam("or_was", type_=String)])
     statement = update(kind.table).where(columns.id == bindparam("of_uid"), waits).values(version=columns.version + 1)
-    return statement.returning(columns.id, columns.account_id, columns.project_id, columns.version)
+    return statement.returning(kind.table)
 
 
-def mark_assigned(unit: Unit, role: str, tasks: Sequence[Any], package_id: str) -> None:
-    """Take open tasks out of the queue for a package, and say so in the records that they are about."""
+def mark_assigned(unit: Unit, role: str, tasks: Sequence[Any], package_id: str) -> dict[str, RowOf]:
+    """Take open tasks out of the queue for a package, and say so in the records that they are about.
+
+    Returns those records as they are now, by id.
+    """
     for task in tasks:
         if unit.conn.execute(_TAKE, {"of_task": task.id, "of_package": package_id}).rowcount != 1:
             raise RuntimeError("a task left the queue under the lock of its project")
     if role == "ideator":
         for objective_id in sorted({task.objective_id for task in tasks}):
             ensure_idea_task(unit, tasks[0].project_id, objective_id)
-        return
     if role not in SUBJECTS:
-        return
+        return {}
     kind, column, waiting, assigned = SUBJECTS[role]
     extra = {"package_id": package_id} if kind is EXPERIMENTS else {}
-    move(unit, kind, [getattr(task, column) for task in tasks], [waiting], assigned, **extra)
+    moved = move(unit, kind, [getattr(task, column) for task in tasks], [waiting], assigned, **extra)
     if kind is EXPERIMENTS:
-        move(unit, HYPOTHESES, [task.hypothesis_id for task in tasks], ["ready"], "in-experiment")
+        moved += move(unit, HYPOTHESES, [task.hypothesis_id for task in tasks], ["ready"], "in-experiment")
+    return {row.id: row for row in moved}
 
 
 def tasks_of(unit: Unit, task_ids: Collection[str]) -> Sequence[RowOf]:
