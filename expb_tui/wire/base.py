@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 IDENTITY_GROUP = "identity.sre-norns.com/v1"
 RESEARCH_GROUP = "exp-bench.sre-norns.com/v1"
@@ -65,14 +66,22 @@ def _finite(value: float) -> float:
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_finite)]
 """A finite JSON number; strings and booleans are not numbers."""
 
-Count = Annotated[int, Field(strict=True, ge=0)]
-"""A JSON integer of at least zero."""
+Count = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
+"""A JSON integer of at least zero that every JSON reader can hold exactly."""
 
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=65_536)]
 """Prose that must not be empty."""
 
 Label = Annotated[str, Field(strict=True, min_length=1, max_length=200)]
 """A short name: of a measure, a constraint, a file, a unit."""
+
+
+def at_field(field: str, message: str) -> PydanticCustomError:
+    """An error between fields of one model that belongs to ``field`` (wire spelling): raise it in a model validator.
+
+    Its context holds both words, so that whoever shows the error can point at the field instead of its parent.
+    """
+    return PydanticCustomError("at_field", "{field} {message}", {"field": field, "message": message})
 
 
 class Link(WireModel):

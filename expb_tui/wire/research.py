@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from expb_tui.wire.base import Count, Instant, Label, Number, Resource, Status, Text, WireModel
+from expb_tui.wire.base import Count, Instant, Label, Number, Resource, Status, Text, WireModel, at_field
 
 Identifier = Annotated[str, Field(strict=True, min_length=1, max_length=200)]
 Digest = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
@@ -103,13 +103,13 @@ class HypothesisReview(WireModel):
     def _verdict_needs(self) -> HypothesisReview:
         needs_refinement = self.verdict in ("refine", "combine")
         if needs_refinement and self.refinement is None:
-            raise ValueError(f"refinement is required for the verdict {self.verdict}")
+            raise at_field("refinement", f"is required for the verdict {self.verdict}")
         if not needs_refinement and self.refinement is not None:
-            raise ValueError(f"refinement is not allowed for the verdict {self.verdict}")
+            raise at_field("refinement", f"is not allowed for the verdict {self.verdict}")
         if self.verdict == "combine" and not self.combine_with:
-            raise ValueError("combineWith is required for the verdict combine")
+            raise at_field("combineWith", "is required for the verdict combine")
         if self.verdict != "combine" and self.combine_with:
-            raise ValueError(f"combineWith is not allowed for the verdict {self.verdict}")
+            raise at_field("combineWith", f"is not allowed for the verdict {self.verdict}")
         return self
 
 
@@ -175,9 +175,9 @@ class ResultReview(WireModel):
     @model_validator(mode="after")
     def _verdict_needs(self) -> ResultReview:
         if self.verdict == "request-evidence" and not self.evidence_requests:
-            raise ValueError("evidenceRequests is required for the verdict request-evidence")
+            raise at_field("evidenceRequests", "is required for the verdict request-evidence")
         if self.verdict != "request-evidence" and self.evidence_requests:
-            raise ValueError(f"evidenceRequests is not allowed for the verdict {self.verdict}")
+            raise at_field("evidenceRequests", f"is not allowed for the verdict {self.verdict}")
         return self
 
 
@@ -195,7 +195,7 @@ class Change(WireModel):
     @model_validator(mode="after")
     def _rename_needs_origin(self) -> Change:
         if (self.action == "rename") != (self.from_path is not None):
-            raise ValueError("fromPath is required for a rename and for nothing else")
+            raise at_field("fromPath", "is required for a rename and for nothing else")
         return self
 
 
@@ -221,8 +221,10 @@ class ChangeSet(WireModel):
 
     @model_validator(mode="after")
     def _either(self) -> ChangeSet:
-        if (self.patch is None) == (self.reference is None):
-            raise ValueError("exactly one of patch and reference is required")
+        if self.patch is None and self.reference is None:
+            raise at_field("patch", "or reference is required: exactly one of patch and reference")
+        if self.patch is not None and self.reference is not None:
+            raise at_field("reference", "is not allowed beside patch: exactly one of patch and reference")
         return self
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from expb_tui.wire.base import AnyResource, Instant, Resource, SnakeModel, Status, Text, WireModel
+from expb_tui.wire.base import AnyResource, Instant, Resource, SnakeModel, Status, Text, WireModel, at_field
 
 ROLES = ("ideator", "hypothesis-reviewer", "experimenter", "results-reviewer", "integrator")
 _ROLE_SPELLINGS = {"result-reviewer": "results-reviewer"}
@@ -115,13 +115,13 @@ class Submission(WireModel):
     @model_validator(mode="after")
     def _one_of(self) -> Submission:
         if self.outcome == "completed" and self.output is None:
-            raise ValueError("output is required when outcome is completed")
+            raise at_field("output", "is required when outcome is completed")
         if self.outcome == "completed" and self.reason is not None:
-            raise ValueError("reason is only for a failed outcome")
+            raise at_field("reason", "is only for a failed outcome")
         if self.outcome == "failed" and self.reason is None:
-            raise ValueError("reason is required when outcome is failed")
+            raise at_field("reason", "is required when outcome is failed")
         if self.outcome == "failed" and self.output is not None:
-            raise ValueError("output is not allowed when outcome is failed")
+            raise at_field("output", "is not allowed when outcome is failed")
         return self
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlalchemy import select
 
@@ -15,11 +17,17 @@ from expb_tui.server.research.kinds import (
     POLICIES_KIND,
     RESULTS,
 )
+from expb_tui.server.resources import Kind, envelope
 from expb_tui.server.store.research_tables import experiments, holds, hypotheses, results
 from tests.support import answers
 from tests.support.research import Lab, lab
 
 __all__ = ["lab"]
+
+
+def as_stored(lab: Lab, kind: Kind, snapshot: dict[str, Any]) -> bool:
+    """Whether a snapshot in a task's input is what a read shows."""
+    return envelope(kind, lab.row(kind, snapshot["metadata"]["uid"])) == snapshot
 
 
 def test_with_both_gates_off_an_idea_goes_straight_to_a_proposed_integration(lab: Lab) -> None:
@@ -57,6 +65,7 @@ def test_with_both_gates_on_every_step_waits_for_its_review(lab: Lab) -> None:
     assert desk.claim(agent, "experimenter") is None
     review = desk.must_claim(agent, "hypothesis-reviewer")
     assert lab.row(HYPOTHESES, hypothesis.id).phase == "in-review"
+    assert as_stored(lab, HYPOTHESES, review.tasks[0]["input"]["hypothesis"])
     recorded = desk.submit(review, answers.hypothesis_review(review.tasks[0]["input"])).outcome
     assert recorded is not None
     assert recorded.kind is HYPOTHESIS_REVIEWS
@@ -70,11 +79,14 @@ def test_with_both_gates_on_every_step_waits_for_its_review(lab: Lab) -> None:
         "assigned",
         run.uid,
     )
+    for kind, name in ((EXPERIMENTS, "experiment"), (HYPOTHESES, "hypothesis"), (OBJECTIVES, "objective")):
+        assert as_stored(lab, kind, run.tasks[0]["input"][name])
     reported = desk.submit(run, answers.report(run.tasks[0]["input"])).outcome
     assert reported is not None
     assert reported.record.phase == "reported"
     assert desk.claim(agent, "integrator") is None
     judged = desk.must_claim(agent, "results-reviewer")
+    assert as_stored(lab, RESULTS, judged.tasks[0]["input"]["result"])
     assert lab.row(RESULTS, reported.record.id).phase == "in-review"
     desk.submit(judged, answers.result_review(judged.tasks[0]["input"]))
     assert lab.row(RESULTS, reported.record.id).phase == "accepted"
