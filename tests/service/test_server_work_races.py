@@ -156,6 +156,7 @@ def _race_expiry(race: Lab, desk: Desk, number: int, wave: int) -> None:
             unit.insert(AGENT_AUTHORIZATIONS, **grant, roles=["experimenter"])
             hands.append(str(uid))
     packages = [desk.must_claim(agent, "experimenter") for agent in hands[:wave]]
+    desk.role("experimenter", leaseSeconds=600)  # those who take over are not in a hurry
     with race.database.read() as conn:
         ends = {row.id: row.expires_at for row in conn.execute(select(work_packages.c.id, work_packages.c.expires_at))}
         skew = race.database.clock(conn).timestamp() - time.time()
