@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field, create_model
 from sqlalchemy import ColumnElement, Row, Select, Table, bindparam, insert, select, update
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
+from expb_tui.server.problems import invalid
 from expb_tui.server.store.database import lock_rows
 from expb_tui.wire.base import WireModel, instant_text
 
@@ -144,6 +145,7 @@ def present(values: Mapping[str, Any]) -> dict[str, Any]:
 _LABEL_PART = r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,61}[A-Za-z0-9]"
 _DNS = r"[a-z0-9]([a-z0-9\-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9\-]{0,61}[a-z0-9])?){0,7}"
 LABEL_KEY = rf"^({_DNS}/)?{_LABEL_PART}$"
+MOST_LABELS = 64
 LABEL_VALUE = rf"^({_LABEL_PART})?$"
 """Two characters at least, as the toolkit's stored pattern wants it (contract, section 1.2)."""
 
@@ -170,7 +172,7 @@ class CreateMetadata(WireModel):
     """All that a caller may say about a new resource; the rest is the server's."""
 
     name: Name = ""
-    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=64)
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=MOST_LABELS)
 
 
 class NamedMetadata(CreateMetadata):
@@ -256,14 +258,17 @@ def edit_body(kind: Kind, spec: type[SpecT]) -> type[Edit[SpecT]]:
 
 
 def metadata_changes(row: RowOf, edit: Edit[Any]) -> dict[str, Any]:
-    """Columns that an edit's metadata changes: ``name`` (with its key) and ``labels``."""
+    """Columns that an edit's metadata changes: ``name`` (with its key), ``labels``. Raises 422 for too many labels."""
     changes: dict[str, Any] = {}
     given = edit.metadata.model_fields_set
     if "name" in given:
         changes.update(name=edit.metadata.name, name_key=name_key(edit.metadata.name))
     if "labels" in given:
-        labels = {} if edit.metadata.labels is None else {**row.labels, **edit.metadata.labels}
-        changes["labels"] = {key: value for key, value in labels.items() if value is not None}
+        merged = {} if edit.metadata.labels is None else {**row.labels, **edit.metadata.labels}
+        labels = {key: value for key, value in merged.items() if value is not None}
+        if len(labels) > MOST_LABELS:
+            raise invalid({"metadata.labels": f"must be at most {MOST_LABELS}"})
+        changes["labels"] = labels
     return changes
 
 

@@ -230,14 +230,20 @@ def test_a_project_from_its_creation(world: World) -> None:
     assert "target" not in answer.json()["spec"]
     assert answer.json()["spec"]["description"] == "d"
     assert "labels" not in world.member.patch(path, {"metadata": {"labels": None}}, version=2).json()["metadata"]
+    many = {f"label-{number}": "on" for number in range(64)}
+    full = world.member.patch(path, {"metadata": {"labels": many}}, version=3)
+    assert full.status_code == 200
+    more = world.member.patch(path, {"metadata": {"labels": {"one-more": "on"}}}, version=4)
+    assert list(problem(more, 422, "validation")) == ["metadata.labels"]
+    assert world.member.patch(path, {"metadata": {"labels": None}}, version=4).status_code == 200
     for operation, phase, version in (
-        ("suspend", "suspended", 3),
-        ("deactivate", "inactive", 4),
-        ("activate", "active", 5),
+        ("suspend", "suspended", 5),
+        ("deactivate", "inactive", 6),
+        ("activate", "active", 7),
     ):
         answer = world.member.patch(path, {"operation": operation}, version=version)
         assert answer.json()["status"]["phase"] == phase
-    problem(world.member.patch(path, {"operation": "revoke"}, version=6), 422, "validation")
+    problem(world.member.patch(path, {"operation": "revoke"}, version=8), 422, "validation")
     row = f"/v1/project-memberships/{membership['metadata']['uid']}"
     assert world.owner.patch(row, {"operation": "revoke"}).status_code == 200
     problem(world.member.get(path), 404, "not-found")

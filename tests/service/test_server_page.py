@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from expb_tui.server.context import Unit
 from expb_tui.server.identity.accounts import create_account
 from expb_tui.server.identity.people import create_user
 from expb_tui.server.store.schema import users
+from tests.support.postgres import fresh_database
 from tests.support.server import CLIENT_ID, DEVICE_GRANT, LocalServer, ServerFactory, hidden_fields
 
 
@@ -183,12 +185,20 @@ def test_a_success_starts_the_count_again(server_factory: ServerFactory) -> None
         said(walk.sign_in(), 200, "Allow this sign-in?")
 
 
-def test_parallel_guesses_are_counted_before_they_are_checked(server_factory: ServerFactory) -> None:
-    server = server_factory(limits=RequestLimits(sign_in_failures=3))
-    walk = Walk(server, server.client())
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda n: walk.send(email=server.email, password=f"guess-{n}"), range(12)))
-    assert sorted(answer.status_code for answer in answers) == [400] * 3 + [429] * 9
+def test_parallel_guesses_are_counted_before_they_are_checked(
+    request: pytest.FixtureRequest, server_factory: ServerFactory
+) -> None:
+    template, demo = request.getfixturevalue("postgres_demo")
+    limits = RequestLimits(sign_in_failures=3)
+    with fresh_database(request.getfixturevalue("postgres_cluster"), template) as url:
+        for server in (server_factory(limits=limits), server_factory(database=url, demo=demo, limits=limits)):
+            walk = Walk(server, server.client())
+            for email in (server.email, "nobody@nowhere.example"):
+                with ThreadPoolExecutor(8) as pool:
+                    guess = partial(walk.send, email=email, password="guess")
+                    answers = list(pool.map(lambda _, send=guess: send(), range(12)))
+                assert sorted(answer.status_code for answer in answers) == [400] * 3 + [429] * 9
+            server.stop()
 
 
 @pytest.mark.parametrize(

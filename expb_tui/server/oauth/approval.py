@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import case, delete, insert, select, update
 
 from expb_tui.server.config import Lifetimes, RequestLimits
 from expb_tui.server.context import Unit
@@ -74,22 +74,28 @@ def normal_code(typed: str) -> str:
 
 
 def count_try(unit: Unit, limits: RequestLimits, email: str) -> bool:
-    """Count one more try for this address; False where there were too many and none is made now."""
-    table = sign_in_failures.c
-    key = verifier(name_key(email))
-    row = unit.one(select(sign_in_failures).where(table.email_verifier == key), lock=True)
-    now = unit.read_clock()
-    if row is None or row.window_ends_at <= now:
-        unit.conn.execute(delete(sign_in_failures).where(table.email_verifier == key))
-        ends = now + timedelta(seconds=limits.sign_in_window)
-        unit.conn.execute(insert(sign_in_failures), {"email_verifier": key, "failures": 1, "window_ends_at": ends})
-        return True
-    if row.failures >= limits.sign_in_failures:
-        return False
-    unit.conn.execute(
-        update(sign_in_failures).where(table.email_verifier == key).values(failures=sign_in_failures.c.failures + 1)
+    """Count one more try for this address; False where there were too many and none is made now.
+
+    One statement, so that parallel tries are all counted.
+    """
+    now, table = unit.now, sign_in_failures.c
+    over = table.window_ends_at <= now
+    ends = now + timedelta(seconds=limits.sign_in_window)
+    first = {"email_verifier": verifier(name_key(email)), "failures": 1, "window_ends_at": ends}
+    counted = (
+        unit.database.insert_or(sign_in_failures)
+        .values(first)
+        .on_conflict_do_update(
+            index_elements=[table.email_verifier],
+            set_={
+                "failures": case((over, 1), else_=table.failures + 1),
+                "window_ends_at": case((over, ends), else_=table.window_ends_at),
+            },
+        )
+        .returning(table.failures)
     )
-    return True
+    failures: int = unit.conn.execute(counted).scalar_one()
+    return failures <= limits.sign_in_failures
 
 
 def forget_tries(unit: Unit, email: str) -> None:

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -115,6 +117,10 @@ class Database:
         Foreign keys to the row may be inserted meanwhile (``FOR NO KEY UPDATE``). ``of`` names the table of a join.
         """
         return lock_rows(query, of) if self.postgres else query
+
+    def insert_or(self, table: Table) -> Any:
+        """An INSERT of this dialect, which knows ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
+        return postgres_insert(table) if self.postgres else sqlite_insert(table)
 
     async def run_write(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
         """Call a blocking function that writes, in the thread that may."""
