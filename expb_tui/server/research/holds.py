@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
-from expb_tui.server import lists
-from expb_tui.server.context import Answer, Call, created, item
+from expb_tui.server.context import Answer, Call, created
 from expb_tui.server.identity.access import require_member
+from expb_tui.server.offers import Changes, offer_list, offer_patch, offer_read
 from expb_tui.server.problems import Problem, invalid
-from expb_tui.server.research.editing import record_to_change
+from expb_tui.server.research.editing import rows_of_project, shown_to, to_change
 from expb_tui.server.research.kinds import HOLDS
-from expb_tui.server.resources import Command, Create, Patch, RowOf, create_body
-from expb_tui.server.routing import LIST_QUERY, Operations, Who
-from expb_tui.server.store.research_tables import holds, hypotheses, objectives
+from expb_tui.server.resources import Create, Patch, RowOf, create_body
+from expb_tui.server.routing import Operations, Who
+from expb_tui.server.store.research_tables import hypotheses, objectives
 from expb_tui.server.work.queue import forgive
-from expb_tui.wire.base import Page, Text, WireModel
+from expb_tui.wire.base import Text, WireModel
 from expb_tui.wire.research import Hold
 
 operations = Operations("research")
@@ -33,17 +33,21 @@ class HoldBody(WireModel):
     reason: Text
 
 
-@operations.get(
-    "/v1/projects/{project}/holds",
-    "listHolds",
-    "The holds of a project",
-    who=Who.EITHER,
-    query=LIST_QUERY,
-    answers={200: Page[Hold]},
-)
-def list_holds(call: Call) -> Answer:
+def _of_project(call: Call) -> list[ColumnElement[bool]]:
     require_member(call, call.path["project"])
-    return lists.page(call, HOLDS, holds.c.project_id == call.path["project"])
+    return rows_of_project(HOLDS, call)
+
+
+offer_list(
+    operations,
+    HOLDS,
+    "/v1/projects/{project}/holds",
+    id="listHolds",
+    summary="The holds of a project",
+    answer=Hold,
+    where=_of_project,
+)
+offer_read(operations, HOLDS, see=shown_to(HOLDS, require_member), id="readHold", summary="A hold", answer=Hold)
 
 
 @operations.post(
@@ -81,24 +85,20 @@ def _is_in_project(call: Call, project: RowOf, kind: str, target_id: str) -> boo
     return call.one(select(table.c.id).where(table.c.id == target_id, table.c.project_id == project.id)) is not None
 
 
-@operations.get("/v1/holds/{uid}", "readHold", "A hold", who=Who.EITHER, answers={200: Hold})
-def read_hold(call: Call) -> Answer:
-    row = call.fetch(HOLDS, call.path["uid"])
-    require_member(call, row.project_id)
-    return item(HOLDS, row)
-
-
-@operations.patch(
-    "/v1/holds/{uid}",
-    "releaseHold",
-    "Release a hold; tasks that were parked under it may be tried again",
-    who=Who.EITHER,
-    body=Patch(None, {"release": "released"}),
-    answers={200: Hold},
-)
-def release_hold(call: Call, body: Command) -> Answer:
-    row = record_to_change(call, HOLDS)
+def _release(call: Call, row: RowOf, changes: Changes) -> Changes:
     if row.phase != "active":
         raise Problem(409, "phase-conflict", f"The hold is {row.phase} already.")
     forgive(call, row.target_kind, row.target_id)
-    return item(HOLDS, call.update(HOLDS, row, phase=body.phase))
+    return changes
+
+
+offer_patch(
+    operations,
+    HOLDS,
+    see=to_change(HOLDS),
+    body=Patch(None, {"release": "released"}),
+    check=_release,
+    id="releaseHold",
+    summary="Release a hold; tasks that were parked under it may be tried again",
+    answer=Hold,
+)

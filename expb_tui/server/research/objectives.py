@@ -10,7 +10,7 @@ from sqlalchemy import select
 from expb_tui.server.context import Answer, Call, Unit, created, item
 from expb_tui.server.identity.access import require_member
 from expb_tui.server.problems import Problem, invalid
-from expb_tui.server.research.editing import record_to_change
+from expb_tui.server.research.editing import to_change
 from expb_tui.server.research.flow import judge_best
 from expb_tui.server.research.kinds import EXPERIMENTS, OBJECTIVES
 from expb_tui.server.research.settings import load_rules
@@ -23,6 +23,8 @@ from expb_tui.wire.base import WireModel
 from expb_tui.wire.research import Constraint, Measure, Objective, ObjectiveSpec
 
 operations = Operations("research")
+
+_to_change = to_change(OBJECTIVES)
 
 VERBS = {"activate": "active", "pause": "paused", "achieve": "achieved", "close": "closed"}
 _FROM = {
@@ -95,7 +97,8 @@ def check_constraints(constraints: list[Constraint]) -> None:
     answers={200: Objective},
 )
 def edit_objective(call: Call, body: Edit[ObjectiveEdit] | Command) -> Answer:
-    row = record_to_change(call, OBJECTIVES)
+    row = _to_change(call)
+    call.match(row)
     if isinstance(body, Command):
         return item(OBJECTIVES, drive_objective(call, row, body.verb))
     given = body.spec.model_fields_set

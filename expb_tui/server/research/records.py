@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from sqlalchemy import ColumnElement
 
-from expb_tui.server import lists
-from expb_tui.server.context import Answer, Call, item
+from expb_tui.server.context import Call
 from expb_tui.server.identity.access import require_reader
+from expb_tui.server.offers import offer_list, offer_read
+from expb_tui.server.research.editing import rows_of_project, shown_to
 from expb_tui.server.research.kinds import (
     EXPERIMENTS,
     HYPOTHESES,
@@ -17,49 +18,38 @@ from expb_tui.server.research.kinds import (
     RESULTS,
 )
 from expb_tui.server.resources import Kind
-from expb_tui.server.routing import LIST_QUERY, Operations, Who
-from expb_tui.wire.base import AnyResource, Page
+from expb_tui.server.routing import Operations
+from expb_tui.wire.base import AnyResource, WireModel
 from expb_tui.wire.research import Objective
 
 operations = Operations("research")
 
-_WORDS = {
-    OBJECTIVES: ("Objective", "objective", Objective),
-    HYPOTHESES: ("Hypothesis", "hypothesis", AnyResource),
-    HYPOTHESIS_REVIEWS: ("HypothesisReview", "review of a hypothesis", AnyResource),
-    EXPERIMENTS: ("Experiment", "experiment", AnyResource),
-    RESULTS: ("Result", "result", AnyResource),
-    RESULT_REVIEWS: ("ResultReview", "review of a result", AnyResource),
-    INTEGRATIONS: ("Integration", "integration", AnyResource),
-}
 
+def _offer(kind: Kind, one: str, many: str, answer: type[WireModel] = AnyResource) -> None:
+    """A collection of a project and its items; ``one`` and ``many`` are the words of the document."""
 
-def _lister(kind: Kind) -> Callable[[Call], Answer]:
-    def list_records(call: Call) -> Answer:
+    def readable(call: Call) -> list[ColumnElement[bool]]:
         require_reader(call, call.path["project"])
-        return lists.page(call, kind, kind.table.c.project_id == call.path["project"])
+        return rows_of_project(kind, call)
 
-    return list_records
-
-
-def _reader(kind: Kind) -> Callable[[Call], Answer]:
-    def read_record(call: Call) -> Answer:
-        row = call.fetch(kind, call.path["uid"])
-        require_reader(call, row.project_id)
-        return item(kind, row)
-
-    return read_record
-
-
-for _kind, (_word, _title, _model) in _WORDS.items():
-    operations.get(
-        f"/v1/projects/{{project}}/{_kind.name}",
-        f"list{_word}s" if _word != "Hypothesis" else "listHypotheses",
-        f"The {_kind.name.replace('-', ' ')} of a project",
-        who=Who.EITHER,
-        query=LIST_QUERY,
-        answers={200: Page[_model]},  # type: ignore[valid-type]  # a model chosen at run time
-    )(_lister(_kind))
-    operations.get(f"/v1/{_kind.name}/{{uid}}", f"read{_word}", f"One {_title}", who=Who.EITHER, answers={200: _model})(
-        _reader(_kind)
+    words = kind.name.replace("-", " ")
+    path = f"/v1/projects/{{project}}/{kind.name}"
+    summary = f"The {words} of a project"
+    offer_list(operations, kind, path, id=f"list{many}", summary=summary, answer=answer, where=readable)
+    offer_read(
+        operations,
+        kind,
+        see=shown_to(kind, require_reader),
+        id=f"read{one}",
+        summary=f"One of the {words}",
+        answer=answer,
     )
+
+
+_offer(OBJECTIVES, "Objective", "Objectives", Objective)
+_offer(HYPOTHESES, "Hypothesis", "Hypotheses")
+_offer(HYPOTHESIS_REVIEWS, "HypothesisReview", "HypothesisReviews")
+_offer(EXPERIMENTS, "Experiment", "Experiments")
+_offer(RESULTS, "Result", "Results")
+_offer(RESULT_REVIEWS, "ResultReview", "ResultReviews")
+_offer(INTEGRATIONS, "Integration", "Integrations")
