@@ -101,14 +101,19 @@ class ProseArea(TextArea):
         ):
             self.move_cursor(result.end_location)
 
+    @property
+    def _row(self) -> int:
+        """The line on the screen, wrapped ones counted, that the cursor is in."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
     def action_cursor_up(self, select: bool = False) -> None:
-        if not select and self.get_cursor_up_location() == self.cursor_location:
+        if not select and self._row == 0:
             self.screen.focus_previous()
         else:
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        if not select and self.get_cursor_down_location() == self.cursor_location:
+        if not select and self._row == self.wrapped_document.height - 1:
             self.screen.focus_next()
         else:
             super().action_cursor_down(select)
