@@ -16,7 +16,7 @@ from expb_tui.server.config import ServerSettings
 from expb_tui.server.context import Services
 from expb_tui.server.dispatch import Endpoint, send_problem
 from expb_tui.server.gate import Gate
-from expb_tui.server.identity import accounts, agents, authorizations, people, projects
+from expb_tui.server.identity import accounts, agents, authorizations, invitations, people, projects
 from expb_tui.server.identity.passwords import Passwords
 from expb_tui.server.oauth import discovery, tokens
 from expb_tui.server.openapi import document_operations
@@ -35,6 +35,7 @@ MODULES = (
     work,
     people,
     accounts,
+    invitations,
     agents,
     projects,
     authorizations,

@@ -33,6 +33,7 @@ class Lifetimes:
     device_code: int = 600
     device_interval: int = 5
     sign_in_ticket: int = 600
+    invitation: int = 7 * 24 * 3600
     longest_lease: int = 24 * 3600
     """No role may have an absolute lease beyond this; idempotency records outlive it by a day."""
     renewal_record: int = 3600
@@ -117,6 +118,10 @@ class ServerSettings:
                 raise ServerError(
                     "The trusted proxy is not an address", cause=str(error), next_step="Give an IP address or a network"
                 ) from error
+        if not 10 <= self.limits.oauth_per_minute <= 100_000:
+            raise ServerError(
+                "The rate for OAuth requests is out of range", cause="10 to 100000 a minute are allowed", code="rate"
+            )
         if self.issuer is not None:
             _check_issuer(self.issuer, insecure=self.insecure_http)
         if not is_loopback(self.host) and not self.insecure_http and not (self.issuer or "").startswith("https://"):

@@ -40,6 +40,8 @@ class Kind:
     account: bool = True
     project: bool = False
     query: Callable[[], Select[Any]] | None = None
+    base: str = "/v1"
+    """What the item URL begins with."""
     announced: bool = True
     """Whether changes go to the account's event stream; what concerns one person only does not."""
 
@@ -97,7 +99,7 @@ class Kind:
 
     def path(self, uid: str) -> str:
         """The shallow item URL."""
-        return f"/v1/{self.name}/{uid}"
+        return f"{self.base}/{self.name}/{uid}"
 
 
 def name_key(name: str) -> str:

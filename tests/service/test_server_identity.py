@@ -12,7 +12,7 @@ import pytest
 
 from expb_tui.server.context import Unit
 from expb_tui.server.identity.accounts import create_account
-from expb_tui.server.identity.kinds import ACCOUNT_MEMBERSHIPS
+from expb_tui.server.identity.kinds import ACCOUNT_MEMBERSHIPS, SIGN_IN_METHODS
 from expb_tui.server.identity.people import create_user
 from expb_tui.wire.identity import AgentAuthorization, AgentIdentity, Principal, Project
 from tests.support.api import Api, envelope, problem
@@ -390,3 +390,78 @@ def test_profile_and_sessions(world: World) -> None:
         assert answer.json()["status"]["phase"] == "revoked"
         problem(api.get("/v1/principal"), 401, "unauthenticated")
     assert len(world.member.items("/v1/sessions", fields="status.phase=active")) == 1
+
+
+def test_invitations(world: World) -> None:
+    place = f"/v1/accounts/{world.server.account_id}/invitations"
+    spec = {"email": "Stranger@else.example", "role": "admin"}
+    answer = world.owner.post(place, envelope("account-invitations", spec))
+    assert answer.status_code == 201
+    invitation, token = answer.json()["resource"], answer.json()["token"]
+    path = f"/v1/account-invitations/{invitation['metadata']['uid']}"
+    assert answer.headers["location"] == path
+    assert invitation["status"]["phase"] == "pending"
+    assert token not in world.owner.get(path).text + world.owner.get(place).text
+    for api, status in ((world.member, 403), (world.agent, 403), (world.stranger, 404)):
+        assert api.get(place).status_code == status
+        assert api.get(path).status_code == status
+    member = envelope("account-invitations", {"email": "member@northlight.example", "role": "member"})
+    problem(world.owner.post(place, member), 409, "already-exists")
+    mailed = envelope("account-invitations", {**spec, "delivery": "email"})
+    problem(world.owner.post(place, mailed), 503, "mail-unavailable")
+    problem(world.owner.post(f"{path}/deliveries", None), 503, "mail-unavailable")
+    for bad in ("nobody", "a b@c.example", "a@", 5):
+        wrong = envelope("account-invitations", {**spec, "email": bad})
+        assert list(problem(world.owner.post(place, wrong), 422, "validation")) == ["spec.email"]
+
+    def accept(api: Api, secret: str) -> httpx.Response:
+        return api.post(f"{path}/acceptance", None, **{"X-Invitation-Token": secret})
+
+    problem(accept(world.stranger, "wrong"), 404, "not-found")
+    problem(accept(world.member, token), 404, "not-found")
+    problem(accept(world.agent, token), 403, "forbidden")
+    answer = accept(world.stranger, token)
+    assert answer.status_code == 200
+    membership = answer.json()
+    assert (membership["kind"], membership["spec"]["role"]) == ("account-memberships", "admin")
+    problem(accept(world.stranger, token), 409, "invitation-closed")
+    accepted = world.owner.get(path).json()["status"]
+    assert (accepted["phase"], accepted["membershipId"]) == ("accepted", membership["metadata"]["uid"])
+    problem(world.owner.patch(path, {"operation": "revoke"}, version=2), 409, "invitation-closed")
+    assert len(world.stranger.items("/v1/profile/accounts")) == 2
+
+    spec = {"email": "third@else.example", "role": "member"}
+    second = world.owner.post(place, envelope("account-invitations", spec)).json()["resource"]["metadata"]["uid"]
+    revoked = world.owner.patch(f"/v1/account-invitations/{second}", {"operation": "revoke"})
+    assert revoked.json()["resource"]["status"]["phase"] == "revoked"
+
+
+def test_an_invitation_expires(world: World) -> None:
+    place = f"/v1/accounts/{world.server.account_id}/invitations"
+    body = envelope("account-invitations", {"email": "stranger@else.example", "role": "member"})
+    answer = world.owner.post(place, body).json()
+    world.server.pass_time(7 * 24 * 3600)
+    path = f"/v1/account-invitations/{answer['resource']['metadata']['uid']}/acceptance"
+    fresh = world.server.sign_in(email="stranger@else.example", password=PASSWORD)["access_token"]
+    with Api(world.server, fresh) as api:
+        late = api.post(path, None, **{"X-Invitation-Token": answer["token"]})
+        problem(late, 409, "invitation-closed")
+
+
+def test_ways_to_sign_in(world: World) -> None:
+    [method] = world.member.items("/v1/profile/sign-in-methods")
+    assert (method["status"]["method"], method["status"]["phase"]) == ("password", "active")
+    assert method["status"]["lastUsedAt"]
+    path = f"/v1/profile/sign-in-methods/{method['metadata']['uid']}"
+    assert method["_links"]["self"]["ref"] == path
+    assert world.member.get(path).json() == method
+    problem(world.stranger.get(path), 404, "not-found")
+    problem(world.member.patch(path, {"operation": "revoke"}), 409, "last-sign-in-method")
+    services = world.server.services
+    with services.database.write() as conn:
+        Unit(conn, services.database).insert(SIGN_IN_METHODS, user_id=world.member_id, method="passkey")
+    assert world.member.patch(path, {"operation": "revoke"}).json()["status"]["phase"] == "revoked"
+    with world.server.client() as http:
+        code = http.post("/oauth/device_authorization", data={"client_id": "expbctl"}).json()["user_code"]
+        form = {"user_code": code, "email": "member@northlight.example", "password": PASSWORD}
+        assert http.post("/oauth/device", data=form).status_code == 400

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import insert, select
 
 from expb_tui.server.config import ServerError
 from expb_tui.server.run import RunningServer
@@ -145,6 +147,19 @@ def test_migrations_make_what_the_code_describes(empty: Database) -> None:
         assert ScriptDirectory.from_config(configuration(conn)).get_current_head() == HEAD
         context = MigrationContext.configure(conn, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+
+
+def test_people_of_the_first_version_keep_their_password(empty: Database) -> None:
+    with empty.write() as conn:
+        command.upgrade(configuration(conn), "0002_research")
+        row = dict.fromkeys(("name", "name_key", "phase", "authority", "email", "email_key", "password_hash"), "x")
+        times = {"created_at": empty.clock(conn), "updated_at": empty.clock(conn)}
+        values = {**row, **times, "id": "u" * 36, "labels": {}, "version": 1, "modified_by_type": "service"}
+        conn.execute(insert(schema.users), values)
+    migrate(empty)
+    with empty.read() as conn:
+        method = conn.execute(select(schema.sign_in_methods)).one()
+    assert (method.user_id, method.method, method.phase) == ("u" * 36, "password", "active")
 
 
 def test_a_migration_that_fails_leaves_nothing(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Accounts and who belongs to them (contract, section 3). Invitations are not offered here."""
+"""Accounts and who belongs to them (contract, section 3)."""
 
 from __future__ import annotations
 

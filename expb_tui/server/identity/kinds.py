@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, Table, func, select
 from expb_tui.server.resources import Kind
 from expb_tui.server.store.research_tables import work_packages
 from expb_tui.server.store.schema import (
+    account_invitations,
     account_memberships,
     accounts,
     agent_authorizations,
@@ -17,6 +18,7 @@ from expb_tui.server.store.schema import (
     project_memberships,
     projects,
     sessions,
+    sign_in_methods,
     users,
 )
 from expb_tui.wire.base import IDENTITY_GROUP, instant_text
@@ -76,6 +78,39 @@ ACCOUNT_MEMBERSHIPS = Kind(
         "status.email": users.c.email,
     },
     query=lambda: _with_user(account_memberships),
+)
+
+ACCOUNT_INVITATIONS = Kind(
+    "account-invitations",
+    IDENTITY_GROUP,
+    account_invitations,
+    spec=lambda row: {"email": row.email, "role": row.role, "delivery": row.delivery},
+    status=lambda row: {
+        "emailDelivery": "not-requested",
+        "expiresAt": instant_text(row.expires_at),
+        "acceptedBy": row.accepted_by,
+        "membershipId": row.membership_id,
+    },
+    fields={
+        "spec.email": account_invitations.c.email,
+        "spec.role": account_invitations.c.role,
+        "status.expiresAt": account_invitations.c.expires_at,
+    },
+)
+
+SIGN_IN_METHODS = Kind(
+    "sign-in-methods",
+    IDENTITY_GROUP,
+    sign_in_methods,
+    account=False,
+    announced=False,
+    base="/v1/profile",
+    spec=lambda row: {},
+    status=lambda row: {
+        "method": row.method,
+        "lastUsedAt": None if row.last_used_at is None else instant_text(row.last_used_at),
+    },
+    fields={"status.method": sign_in_methods.c.method},
 )
 
 AGENT_IDENTITIES = Kind(

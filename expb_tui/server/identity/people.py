@@ -10,13 +10,13 @@ from sqlalchemy import select
 from expb_tui.server import lists
 from expb_tui.server.context import Answer, Call, Unit, item
 from expb_tui.server.identity.access import grants_of_agent, projects_of_user
-from expb_tui.server.identity.kinds import PROFILES, SESSIONS
+from expb_tui.server.identity.kinds import PROFILES, SESSIONS, SIGN_IN_METHODS
 from expb_tui.server.oauth.sessions import revoke_session
-from expb_tui.server.offers import offer_list, offer_patch, offer_read
-from expb_tui.server.problems import not_found
+from expb_tui.server.offers import Changes, offer_list, offer_patch, offer_read
+from expb_tui.server.problems import Problem, not_found
 from expb_tui.server.resources import REVOKE, Command, Patch, RowOf, edit_body, name_key
 from expb_tui.server.routing import CURSOR_QUERY, Operations, Who
-from expb_tui.server.store.schema import account_memberships, accounts, sessions
+from expb_tui.server.store.schema import account_memberships, accounts, sessions, sign_in_methods
 from expb_tui.wire.base import AnyResource, Page, WireModel
 from expb_tui.wire.identity import Principal, ProfileAccount
 
@@ -24,17 +24,19 @@ operations = Operations("people")
 
 
 def create_user(unit: Unit, *, email: str, password_hash: str, display_name: str | None = None) -> RowOf:
-    """A person who can sign in; self-registration is not offered, so this is for seeding and administration.
+    """A person who can sign in by password; self-registration is not offered, so this is for seeding.
 
     Raises 409 ``already-exists`` where the address is taken.
     """
-    return unit.insert(
+    user = unit.insert(
         PROFILES,
         email=email.strip(),
         email_key=name_key(email),
         display_name=display_name,
         password_hash=password_hash,
     )
+    unit.insert(SIGN_IN_METHODS, user_id=user.id, method="password")
+    return user
 
 
 @operations.get(
@@ -108,6 +110,23 @@ def _own_session(call: Call, *, lock: bool = False) -> RowOf:
     return row
 
 
+def _own_method(call: Call) -> RowOf:
+    row = call.fetch(SIGN_IN_METHODS, call.path["uid"])
+    if row.user_id != call.me.user_id:
+        raise not_found()
+    return row
+
+
+def _keep_a_method(call: Call, row: RowOf, changes: Changes) -> Changes:
+    """409 where nobody could sign in as this person any more. The profile is locked against parallel revocations."""
+    call.fetch(PROFILES, row.user_id, lock=True)
+    method = sign_in_methods.c
+    others = select(method.id).where(method.user_id == row.user_id, method.id != row.id, method.phase == "active")
+    if call.conn.execute(others.limit(1)).one_or_none() is None:
+        raise Problem(409, "last-sign-in-method", "This is the only way left to sign in.")
+    return changes
+
+
 @operations.patch(
     "/v1/sessions/{uid}",
     "revokeSessionByUid",
@@ -161,6 +180,36 @@ offer_read(
     see=_own_session,
     id="readSession",
     summary="One of the caller's sessions",
+    answer=AnyResource,
+    who=Who.USER,
+)
+offer_list(
+    operations,
+    SIGN_IN_METHODS,
+    "/v1/profile/sign-in-methods",
+    id="listSignInMethods",
+    summary="How the caller can sign in",
+    answer=AnyResource,
+    where=lambda call: [sign_in_methods.c.user_id == call.me.user_id],
+    who=Who.USER,
+)
+offer_read(
+    operations,
+    SIGN_IN_METHODS,
+    see=_own_method,
+    id="readSignInMethod",
+    summary="One way to sign in",
+    answer=AnyResource,
+    who=Who.USER,
+)
+offer_patch(
+    operations,
+    SIGN_IN_METHODS,
+    see=_own_method,
+    check=_keep_a_method,
+    body=Patch(None, REVOKE),
+    id="revokeSignInMethod",
+    summary="Give up a way to sign in, but not the last",
     answer=AnyResource,
     who=Who.USER,
 )

@@ -22,6 +22,7 @@ from expb_tui.server.store.schema import (
     accounts,
     device_requests,
     sign_in_failures,
+    sign_in_methods,
     sign_in_tickets,
     users,
 )
@@ -98,14 +99,27 @@ def count_try(unit: Unit, limits: RequestLimits, email: str) -> bool:
     return failures <= limits.sign_in_failures
 
 
-def forget_tries(unit: Unit, email: str) -> None:
-    """The address signed in: its count starts again."""
-    unit.conn.execute(delete(sign_in_failures).where(sign_in_failures.c.email_verifier == verifier(name_key(email))))
+def note_sign_in(unit: Unit, user: RowOf) -> None:
+    """The user signed in by password: the count of tries starts again."""
+    unit.conn.execute(delete(sign_in_failures).where(sign_in_failures.c.email_verifier == verifier(user.email_key)))
+    method = sign_in_methods.c
+    used = update(sign_in_methods).where(method.user_id == user.id, method.method == "password")
+    unit.conn.execute(used.values(last_used_at=unit.now))
 
 
 def find_user(unit: Unit, email: str) -> RowOf | None:
-    """The active user of an e-mail address."""
-    return unit.one(select(users).where(users.c.email_key == name_key(email), users.c.phase == "active"))
+    """The active user of an e-mail address, who may sign in by password."""
+    method = sign_in_methods.c
+    return unit.one(
+        select(users)
+        .join(sign_in_methods, method.user_id == users.c.id)
+        .where(
+            users.c.email_key == name_key(email),
+            users.c.phase == "active",
+            method.method == "password",
+            method.phase == "active",
+        )
+    )
 
 
 def take_ticket(unit: Unit, ticket: str, code: str, email: str) -> RowOf | None:

@@ -19,8 +19,8 @@ from expb_tui.server.oauth.approval import (
     Refused,
     count_try,
     find_user,
-    forget_tries,
     normal_code,
+    note_sign_in,
     proceed,
     take_ticket,
 )
@@ -133,7 +133,7 @@ def _signed_in(services: Services, fields: Mapping[str, str], email: str) -> Any
         user = find_user(unit, email)
         if user is None:
             return None
-        forget_tries(unit, email)
+        note_sign_in(unit, user)
         return proceed(unit, services.settings.lifetimes, fields, user, unit.now)
 
 

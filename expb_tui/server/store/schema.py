@@ -39,6 +39,30 @@ account_memberships = Table(
     Index(None, "user_id"),
 )
 
+sign_in_methods = Table(
+    "sign_in_methods",
+    metadata,
+    *resource_columns(account=False),
+    Column("user_id", Uid, ForeignKey("users.id"), nullable=False),
+    Column("method", String(16), nullable=False),
+    Column("last_used_at", InstantColumn),
+    UniqueConstraint("user_id", "method"),
+)
+
+account_invitations = Table(
+    "account_invitations",
+    metadata,
+    *resource_columns(),
+    Column("email", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("delivery", String(16), nullable=False),
+    Column("expires_at", InstantColumn, nullable=False),
+    Column("verifier", LargeBinary(32), nullable=False, unique=True),
+    Column("accepted_by", Uid, ForeignKey("users.id")),
+    Column("membership_id", Uid, ForeignKey("account_memberships.id")),
+    Index(None, "account_id", "created_at"),
+)
+
 agent_identities = Table(
     "agent_identities",
     metadata,
