@@ -145,7 +145,7 @@ def test_submissions_around_expiry_give_one_result_a_task(race: Lab) -> None:
 
 
 def _race_expiry(race: Lab, desk: Desk, number: int, wave: int) -> None:
-    desk.role("experimenter", leaseSeconds=2, concurrentExperiments=wave, maxTasks=1)
+    desk.role("experimenter", concurrentExperiments=wave, maxTasks=1)
     desk.limit("concurrent-experiments", 2 * wave)
     desk.experiments(desk.objective(), wave)
     with race.unit() as unit:
@@ -156,16 +156,17 @@ def _race_expiry(race: Lab, desk: Desk, number: int, wave: int) -> None:
             unit.insert(AGENT_AUTHORIZATIONS, **grant, roles=["experimenter"])
             hands.append(str(uid))
     packages = [desk.must_claim(agent, "experimenter") for agent in hands[:wave]]
-    desk.role("experimenter", leaseSeconds=600)  # those who take over are not in a hurry
-    with race.database.read() as conn:
-        ends = {row.id: row.expires_at for row in conn.execute(select(work_packages.c.id, work_packages.c.expires_at))}
-        skew = race.database.clock(conn).timestamp() - time.time()
+    with race.unit() as unit:
+        # All at one moment, however long it took to give them out.
+        end = unit.now + timedelta(seconds=1)
+        unit.conn.execute(update(work_packages).where(work_packages.c.project_id == desk.id).values(expires_at=end))
+        skew = unit.now.timestamp() - time.time()
     taken: list[str] = []
     dice = random.Random(number)
 
     def submitter(held: Held, shift: float) -> Callable[[], None]:
         def work() -> None:
-            time.sleep(max(0.0, ends[held.uid].timestamp() + shift - skew - time.time()))
+            time.sleep(max(0.0, end.timestamp() + shift - skew - time.time()))
             receipt, refusal = attempt(desk.submit, held, answers.report(held.tasks[0]["input"]))
             assert refusal is None or refusal.code in ("lease-expired", "task-closed")
             if receipt is not None:
@@ -175,7 +176,7 @@ def _race_expiry(race: Lab, desk: Desk, number: int, wave: int) -> None:
 
     def successor(agent: str) -> Callable[[], None]:
         def work() -> None:
-            time.sleep(max(0.0, max(ends[held.uid] for held in packages).timestamp() + 0.05 - skew - time.time()))
+            time.sleep(max(0.0, end.timestamp() + 0.05 - skew - time.time()))
             while (held := desk.claim(agent, "experimenter")) is not None:
                 taken.append(desk.work_on(held).id)
 
