@@ -327,9 +327,9 @@ async def test_an_answer_that_is_changed_and_changed_back_loses_nothing(cockpit:
 
 async def test_an_entry_is_added_and_taken_out(cockpit: PilotCockpit) -> None:
     await opened(cockpit, "experimenter")
-    await press_button(cockpit, "Add one")
-    await fill(cockpit, {"name": "first"})
     await cockpit.press("form.add")
+    await fill(cockpit, {"name": "first"})
+    await press_button(cockpit, "Add one")
     await fill(cockpit, {"name": "second"})
     assert [row["name"] for row in _evidence(cockpit)] == ["first", "second"]
     await cockpit.key("shift+tab")
