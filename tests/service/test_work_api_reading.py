@@ -149,6 +149,28 @@ async def test_other_shapes_are_an_error_in_words(tmp_path: Path, body: Any) -> 
         assert caught.value.code == "unexpected-shape"
 
 
+@pytest.mark.parametrize("status", [201, 202])
+async def test_created_without_a_package_is_no_empty_answer(tmp_path: Path, status: int) -> None:
+    async with talking(tmp_path, always(Reply(status, {"resource": None}))) as (_, session):
+        with pytest.raises(BadAnswer) as caught:
+            await WorkApi().claim(session, "prj-1", "experimenter", 1, key="key-1")
+        assert caught.value.outcome_unknown
+
+
+async def test_an_answer_about_another_package_is_refused(tmp_path: Path) -> None:
+    async with talking(tmp_path, always(Reply(200, {"resource": ENVELOPE}))) as (_, session):
+        api, token = WorkApi(), SecretStr("t")
+        for act, unknown in (
+            (api.read(session, "wp-2"), False),
+            (api.renew(session, "wp-2", token, key="k"), True),
+            (api.release(session, "wp-2", token, version=3), True),
+            (api.withdraw(session, "wp-2", version=3), True),
+        ):
+            with pytest.raises(BadAnswer, match="another package, wp-1") as caught:
+                await act
+            assert caught.value.outcome_unknown is unknown
+
+
 async def test_the_alias_is_used_only_where_the_route_is_absent(tmp_path: Path) -> None:
     replies: dict[str, Reply] = {"/v1/work-packages": Reply(201, {"resource": ENVELOPE, "leaseToken": "x"})}
 
@@ -172,7 +194,8 @@ async def test_the_alias_is_used_only_where_the_route_is_absent(tmp_path: Path) 
 
 
 async def test_paths_and_lease_header_are_settings(tmp_path: Path) -> None:
-    async with talking(tmp_path, always(Reply(200, {"resource": ENVELOPE}))) as (server, session):
+    escaped = ENVELOPE | {"metadata": {"uid": "wp/1"}}
+    async with talking(tmp_path, always(Reply(200, {"resource": escaped}))) as (server, session):
         api = WorkApi(lease_header="Lease-Token", routes={"renewals": "/v2/leases/{package}/extend"})
         await api.renew(session, "wp/1", SecretStr("the-token"), key="k")
         (sent,) = server.requests
@@ -201,11 +224,10 @@ RECORD = {"kind": "results", "metadata": {"uid": "res-1"}}
         ({"resource": RECORD}, ("results", "res-1"), False),
         ({"package": ENVELOPE}, ("", ""), True),
         ({"resource": ENVELOPE}, ("", ""), True),
-        ({}, ("", ""), False),
         ({"resource": {"id": "res-1", "kind": "results"}}, ("results", "res-1"), False),
     ],
 )
-async def test_a_confirmed_submission_is_read_in_every_shape(
+async def test_the_answer_to_a_submission_is_read_in_every_shape(
     tmp_path: Path, body: dict[str, Any], record: tuple[str, str], package: bool
 ) -> None:
     async with talking(tmp_path, always(Reply(201, body))) as (_, session):

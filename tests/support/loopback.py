@@ -42,12 +42,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; ``body`` is bytes as they are, or a JSON value. ``cut``: close after so many bytes of the body."""
+    """An answer; ``body`` is bytes as they are, or a JSON value. ``cut``: close after so many bytes of the body.
+
+    ``arrives``: on a faulty way, the server gets the request all the same.
+    """
 
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    arrives: bool = False
 
 
 def problem(status: int, code: str, **headers: str) -> Reply:
@@ -144,7 +148,7 @@ class FaultyWay(Loopback):
 
     async def _forward(self, request: Request) -> Reply | None:
         verdict = self.fault(request)
-        if isinstance(verdict, Reply):
+        if isinstance(verdict, Reply) and not verdict.arrives:
             return verdict
         if verdict == "drop":
             return None
@@ -156,6 +160,8 @@ class FaultyWay(Loopback):
         answer = await self._client.request(
             request.method, self.target + request.target, headers=headers, content=request.content
         )
+        if isinstance(verdict, Reply):
+            return verdict
         if verdict == "lose":
             return None
         if verdict == "withhold":

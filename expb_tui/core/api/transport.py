@@ -70,6 +70,8 @@ class Answer:
     date: datetime | None
     """The server's ``Date``, aware and in UTC."""
     request_id: str = ""
+    request: str = ""
+    """Method and path, for words about the answer."""
 
     @property
     def etag(self) -> str | None:
@@ -217,7 +219,7 @@ class Transport:
             body = None
         if not 200 <= status < 300:
             raise problem_from(name, status, headers, body)
-        return Answer(status, headers, body, sent, _date(headers), clean(headers.get("x-request-id", "")))
+        return Answer(status, headers, body, sent, _date(headers), clean(headers.get("x-request-id", "")), name)
 
     @asynccontextmanager
     async def _patience(self, seconds: float) -> AsyncIterator[None]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from expb_tui.core.api.failures import ApiProblem, BadAnswer
+from expb_tui.core.api.failures import ApiProblem, BadAnswer, bad_answer
 from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
@@ -36,6 +36,7 @@ ROUTES: Mapping[str, str] = {
 """The paths of the work API by what they are for; the settings' table ``routes`` overrides them by these names."""
 
 _TOKEN_KEYS = ("leaseToken", "lease_token", "token")
+_WRAPPERS = ("resource", "package")
 _MAX_PAGES = 200
 
 
@@ -71,10 +72,19 @@ class PackageAnswer:
         digits = (self.answer.etag or "").strip('"')
         return int(digits) if digits.isdigit() else 0
 
+    @property
+    def says_empty(self) -> bool:
+        """This answer to a claim says that there is no work; others without a package say nothing at all."""
+        if not isinstance(self.raw, dict):
+            return self.answer.status == 204
+        inner = _inner(self.raw)
+        enveloped = isinstance(inner, dict) and (inner is not self.raw or "metadata" in inner)
+        return inner is None or (enveloped and not self.document["metadata"].get("uid"))
+
 
 @dataclass(frozen=True)
 class SubmissionAnswer:
-    """What a confirmed submission made (record kind and id are empty for ``failed``), and its package."""
+    """The record that a submission made (kind and id are empty where the answer names none), and its package."""
 
     record_kind: str
     record_id: str
@@ -124,7 +134,7 @@ class WorkApi:
             body = answer.body if isinstance(answer.body, dict) else {}
             listed = body.get("items")
             if not isinstance(listed, list):
-                raise _odd(answer, "a page of opportunities")
+                raise _odd(answer, "it is not a page of opportunities")
             for item in listed:
                 try:
                     items.append(Opportunity.model_validate(item))
@@ -151,7 +161,10 @@ class WorkApi:
             if problem.status not in (404, 405) or problem.documented:
                 raise
             answer = await session.request("POST", self.path("claim-alias"), json=body, idempotency_key=key)
-        return package_answer(answer)
+        found = package_answer(answer)
+        if found.package is None and answer.status not in (200, 204):
+            raise _odd(answer, "it names no work package")
+        return found
 
     async def packages(
         self, session: Session, project_id: str, *, query: Mapping[str, Any] | None = None
@@ -164,7 +177,7 @@ class WorkApi:
             body = answer.body if isinstance(answer.body, dict) else {}
             listed = body.get("items")
             if not isinstance(listed, list):
-                raise _odd(answer, "a page of work packages")
+                raise _odd(answer, "it is not a page of work packages")
             for item in listed:
                 try:
                     found.append(_read_package({"resource": item}, answer))
@@ -178,7 +191,7 @@ class WorkApi:
     async def read(self, session: Session, package_id: str) -> PackageAnswer:
         """The package as it is now; never with a token."""
         answer = await session.request("GET", self.path("package", package=package_id))
-        return _known(package_answer(answer, listed=True), answer)
+        return _about(package_id, answer)
 
     async def renew(
         self, session: Session, package_id: str, token: SecretStr, *, key: str, within: float | None = None
@@ -192,12 +205,12 @@ class WorkApi:
             idempotency_key=key,
             within=within,
         )
-        return _known(package_answer(answer, listed=True), answer)
+        return _about(package_id, answer)
 
     async def submit(
         self, session: Session, package_id: str, token: SecretStr, body: Mapping[str, Any], *, key: str
     ) -> SubmissionAnswer:
-        """Send one submission, word for word."""
+        """Send one submission, word for word. A 2xx alone confirms nothing: ``confirming.took`` judges the answer."""
         answer = await session.request(
             "POST",
             self.path("submissions", package=package_id),
@@ -206,12 +219,7 @@ class WorkApi:
             idempotency_key=key,
         )
         told = answer.body if isinstance(answer.body, dict) else {}
-        record = told.get("resource")
-        kind, uid = "", ""
-        if isinstance(record, dict):
-            metadata = record.get("metadata")
-            kind = str(record.get("kind") or "")
-            uid = str((metadata if isinstance(metadata, dict) else record).get("uid") or record.get("id") or "")
+        kind, uid = _record_in(told)
         package = None
         if isinstance(told.get("package"), dict):
             package = _read_package({"resource": told["package"], **_tokens(told)}, answer)
@@ -228,7 +236,7 @@ class WorkApi:
             headers=self._lease(token),
             if_match=f'"{version}"',
         )
-        return _known(package_answer(answer, listed=True), answer)
+        return _about(package_id, answer)
 
     async def withdraw(self, session: Session, package_id: str, *, version: int) -> PackageAnswer:
         """Take the package away from its agent, as a member of the project (hazards 16)."""
@@ -238,7 +246,7 @@ class WorkApi:
             json={"operation": "revoke"},
             if_match=f'"{version}"',
         )
-        return _known(package_answer(answer, listed=True), answer)
+        return _about(package_id, answer)
 
     def _lease(self, token: SecretStr) -> dict[str, str]:
         return {self._header: token.get_secret_value()}
@@ -249,14 +257,14 @@ def package_answer(answer: Answer, *, listed: bool = False) -> PackageAnswer:
     if answer.status == 204 or answer.body is None:
         return PackageAnswer(None, {}, None, answer.body, answer)
     if not isinstance(answer.body, dict):
-        raise _odd(answer, "a work package")
+        raise _odd(answer, "it is not a work package")
     return _read_package(answer.body, answer, listed=listed)
 
 
 def saved_answer(value: Any) -> tuple[str, SecretStr]:
     """Package id and lease token of a saved answer of ``work request``. Raises ``UsageError`` where one is missing."""
     body = value if isinstance(value, dict) else {}
-    inner = next((body[key] for key in ("resource", "package") if isinstance(body.get(key), dict)), body)
+    inner = next((body[key] for key in _WRAPPERS if isinstance(body.get(key), dict)), body)
     token = _token(body) or _token(inner)
     uid = _envelope(inner)["metadata"].get("uid")
     if not isinstance(uid, str) or not uid:
@@ -271,7 +279,7 @@ _SAVE = "Save the answer with: agent work request -o json"
 
 def _read_package(body: dict[str, Any], answer: Answer, *, listed: bool = True) -> PackageAnswer:
     """6.2.3: unwrap, find the token, and tell the empty package from a real one."""
-    inner = next((body[key] for key in ("resource", "package") if key in body), body)
+    inner = _inner(body)
     token = _token(body)
     if not isinstance(inner, dict):
         return PackageAnswer(None, {}, None, body, answer)
@@ -280,14 +288,32 @@ def _read_package(body: dict[str, Any], answer: Answer, *, listed: bool = True) 
     try:
         package = WorkPackage.model_validate(document)
     except ValidationError:
-        raise _odd(answer, "a work package") from None
+        raise _odd(answer, "it is not a work package") from None
     empty = not package.uid or (not listed and token is None and not package.status.tasks)
     return PackageAnswer(None if empty else package, document, token, body, answer)
 
 
-def _known(found: PackageAnswer, answer: Answer) -> PackageAnswer:
+def _record_in(body: dict[str, Any]) -> tuple[str, str]:
+    """Kind and id of the record in an answer, wrapped or bare (section 7, items 6 and 7); empty where there is none."""
+    record = body.get("resource") if "resource" in body or "metadata" not in body else body
+    if not isinstance(record, dict):
+        return "", ""
+    metadata = record.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else record.get("uid") or record.get("id")
+    return str(record.get("kind") or ""), uid if isinstance(uid, str) else ""
+
+
+def _inner(body: dict[str, Any]) -> Any:
+    return next((body[key] for key in _WRAPPERS if key in body), body)
+
+
+def _about(package_id: str, answer: Answer) -> PackageAnswer:
+    """An answer about one package; of another one it would be believed about this."""
+    found = package_answer(answer, listed=True)
     if found.package is None:
-        raise _odd(answer, "a work package")
+        raise _odd(answer, "it is not a work package")
+    if found.package.uid != package_id:
+        raise _odd(answer, f"it is about another package, {clean(found.package.uid)[:80]}")
     return found
 
 
@@ -333,10 +359,7 @@ def _envelope(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _odd(answer: Answer, expected: str) -> BadAnswer:
-    return BadAnswer(
-        f"The answer is not {expected}",
-        cause=f"its shape is unknown (request {answer.request_id or 'without id'})",
-        next_step="Check the endpoint, and the routes in config.toml, if you changed them",
-        code="unexpected-shape",
-    )
+def _odd(answer: Answer, cause: str) -> BadAnswer:
+    failure = bad_answer(answer.request, "unexpected-shape", f"{cause} (request {answer.request_id or 'without id'})")
+    failure.next_step = "Check the endpoint, and the routes in config.toml, if you changed them"
+    return failure

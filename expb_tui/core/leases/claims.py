@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.api.work import PackageAnswer
 from expb_tui.core.clock import boot_id
 from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.confirming import ended
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import ClaimOutcome, Raw, Unresolved
 from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow
@@ -81,11 +83,13 @@ async def run_claim(context: Context, session: Session, intent: Intent) -> Claim
     attempt = Attempt(intent.key, send, look, fresh_key, context.patience, context.clock)
     try:
         answer = await attempt.run()
+        if answer.package is None and not answer.says_empty:
+            answer = await _looked_for(look, answer)
     except StillUnknown as unknown:
         await context.journal.give_up(current)
         raise Unresolved(
             "The claim was sent, and its answer is not known",
-            cause=unknown.failure.what,
+            cause=unknown.failure.lines()[0],
             next_step="Work may have been assigned; it is looked for with the next claim or list",
         ) from unknown
     except ApiProblem as problem:
@@ -110,6 +114,14 @@ async def run_claim(context: Context, session: Session, intent: Intent) -> Claim
     return await _answered(context, session, current, answer)
 
 
+async def _looked_for(look: Callable[[], Awaitable[PackageAnswer | None]], answer: PackageAnswer) -> PackageAnswer:
+    """What was assigned after all, else ``answer``, which names no package and does not say that there is no work."""
+    try:
+        return await look() or answer
+    except RequestFailure as failure:
+        raise StillUnknown(failure) from failure
+
+
 async def _answered(context: Context, session: Session, intent: Intent, answer: PackageAnswer) -> ClaimOutcome:
     if answer.package is None:
         await context.journal.settle(intent, "empty")
@@ -125,6 +137,10 @@ async def _answered(context: Context, session: Session, intent: Intent, answer: 
     except FileProblem as problem:
         raise await _given_back(context, session, row, problem) from problem
     assert kept is not None
+    if kept.times is None:
+        with suppress(RequestFailure):  # without an end of its lease it would never be renewed
+            seen = await context.api.read(session, kept.uid)
+            kept = await context.journal.merge(context.row_of(seen, kept.pin))
     held = await context.held(kept)
     if kept.token is None:
         return ClaimOutcome("token-lost", held, why=held.reason, raw=Raw(answer.raw))
@@ -146,7 +162,7 @@ async def _given_back(context: Context, session: Session, row: PackageRow, probl
     try:
         if row.token is None:
             raise problem
-        await context.api.release(session, row.uid, row.token, version=row.version)
+        ended(await context.api.release(session, row.uid, row.token, version=row.version))
     except ExpbError as failure:
         return ExpbError(
             f"The package {package} was assigned and could neither be saved nor given back",

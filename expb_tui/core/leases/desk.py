@@ -8,9 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from expb_tui.core.api.failures import RequestFailure
 from expb_tui.core.api.work import WorkApi, saved_answer
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.leases import claims, recovery, submits, upkeep
+from expb_tui.core.leases.confirming import ended, task_id_of
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.credentials import Credentials, ProfileLook
 from expb_tui.core.leases.guard import Guard
@@ -29,7 +31,7 @@ from expb_tui.core.leases.model import (
     ShowOutcome,
     SubmitOutcome,
 )
-from expb_tui.core.leases.schema import PackageRow, Pin
+from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow, Pin
 from expb_tui.core.leases.states import held_of
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
@@ -105,7 +107,7 @@ class Desk:
     async def check(self, package_id: str, body: Mapping[str, Any], *, extra_secrets: Iterable[SecretStr] = ()) -> None:
         """Raise ``SubmissionBlocked`` where the body is wrong or holds a secret; sends nothing. ``NotHeld``."""
         held = await self.get(package_id)
-        task = held.task(str(body.get("taskId")))
+        task = held.task(task_id_of(body))
         role = canonical_role((task.role if task else "") or held.role)
         await self._guard.check(role, body, extra_secrets)
 
@@ -263,7 +265,15 @@ class Desk:
     async def _withdraw(self, session: Session, package_id: str) -> ShowOutcome:
         seen = await self._show(session, package_id)
         row = await self.journal.package(package_id, session.endpoint)
-        answer = await self.api.withdraw(session, package_id, version=seen.held.version)
+        try:
+            answer = ended(await self.api.withdraw(session, package_id, version=seen.held.version))
+        except RequestFailure as failure:
+            if not failure.outcome_unknown:
+                raise
+            seen = await self._show(session, package_id)
+            if seen.held.phase not in ENDED_PHASES:
+                raise
+            return seen
         if row is None:
             held = replace(seen.held, state=LeaseState.REVOKED, version=answer.version)
             return ShowOutcome(held, Raw(answer.raw))

@@ -178,8 +178,8 @@ ENDED_PHASES = frozenset({"completed", "released", "revoked", "expired"})
 def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
     """What the journal holds after an answer (hazards 3 and 4).
 
-    An answer of a lower version is ignored, but a token that it brings is kept where there was none; a token is
-    never replaced by its absence. A new token, or an end, clears an earlier *lost*.
+    An answer of a lower version is ignored, but a token that it brings is kept where there was none; token, phase and
+    lease are never replaced by their absence. A new token, or an end, clears an earlier *lost*.
     """
     if old is None:
         return _wiped(new)
@@ -191,6 +191,7 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
         id=old.id,
         pin=old.pin,
         project_name=new.project_name or old.project_name,
+        phase=new.phase or old.phase,
         token=new.token or old.token,
         document=_with_tasks(new.document, old.document),
         times=new.times or old.times,

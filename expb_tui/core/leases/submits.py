@@ -10,13 +10,13 @@ from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.api.work import PackageAnswer, SubmissionAnswer
 from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.claims import new_key
+from expb_tui.core.leases.confirming import digest_of, shown, task_id_of, took
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import LeaseLost, NotHeld, Raw, Receipt, SubmitOutcome, TokenLost, Unresolved
 from expb_tui.core.leases.schema import Intent, PackageRow
 from expb_tui.core.leases.sending import Attempt, StillUnknown
 from expb_tui.core.leases.upkeep import judge, read, usable_token
 from expb_tui.core.text import clean
-from expb_tui.wire.work import output_digest
 
 if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
@@ -28,7 +28,7 @@ _Attempt = Attempt[SubmissionAnswer | PackageAnswer]
 async def submit(context: Context, session: Session, package_id: str, body: Mapping[str, Any]) -> SubmitOutcome:
     """Send a checked submission. See ``Desk.submit``."""
     row = await context.row(session, package_id)
-    task_id = str(body.get("taskId"))
+    task_id = task_id_of(body)
     held = await context.held(row)
     task = held.task(task_id)
     if task is None:
@@ -78,7 +78,7 @@ async def run_submission(context: Context, session: Session, row: PackageRow, in
         await context.journal.give_up(current)
         raise Unresolved(
             "The submission was sent, and its answer is not known",
-            cause=unknown.failure.what,
+            cause=unknown.failure.lines()[0],
             next_step="The draft stays; show the package to see whether it arrived, before you send it again",
         ) from unknown
     except ExpbError as problem:
@@ -100,7 +100,8 @@ async def _send(
         token = usable_token(row)
         await context.credentials.authorize(session, row.pin)
         try:
-            return await context.api.submit(session, row.uid, token, intent.body, key=attempt.key)
+            answer = await context.api.submit(session, row.uid, token, intent.body, key=attempt.key)
+            return took(answer, row.uid, intent.body)
         except ApiProblem as problem:
             if problem.status != 409 or problem.code.startswith("idempotency-"):
                 raise
@@ -135,20 +136,8 @@ async def confirmed_by_reading(
     """
     _, answer = await read(context, session, row)
     assert answer.package is not None
-    task = next((task for task in answer.package.status.tasks if task.task_id == intent.task_id), None)
-    if task is None or task.phase != "submitted":
-        return None
-    if task.outcome is not None and task.outcome != intent.body.get("outcome"):
-        return None
-    if task.output_sha256 is not None:
-        return answer if task.output_sha256 == digest_of(intent.body) else None
-    return answer if uncertain or task.outcome == "failed" else None
-
-
-def digest_of(body: Mapping[str, Any]) -> str:
-    """The digest of a submission's output; empty for a failed outcome, which has none."""
-    output = body.get("output")
-    return "" if output is None else output_digest(output)
+    ours = shown(answer.package, intent.body)
+    return answer if ours or (ours is None and uncertain) else None
 
 
 async def _confirm(

@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from expb_tui.core.api.failures import ApiProblem, RequestFailure, Unreachable
+from expb_tui.core.api.failures import ApiProblem, BadAnswer, RequestFailure, Unreachable
 from expb_tui.core.api.work import PackageAnswer
 from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.claims import new_key
+from expb_tui.core.leases.confirming import ended, extended
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost
 from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow, merged
@@ -122,7 +123,9 @@ async def renew_once(context: Context, session: Session, row: PackageRow) -> Ren
         try:
             left = row.times.remaining(context.clock) if row.times else _LONGEST_TRY
             within = min(_LONGEST_TRY, max(_SHORTEST_TRY, left / 2))
-            answer = await context.api.renew(session, row.uid, token, key=new_key(), within=within)
+            answer = extended(await context.api.renew(session, row.uid, token, key=new_key(), within=within))
+        except BadAnswer as failure:
+            return await _after_odd_answer(context, session, row, failure)
         except ApiProblem as problem:
             if problem.status != 409:
                 raise
@@ -137,6 +140,19 @@ async def renew_once(context: Context, session: Session, row: PackageRow) -> Ren
             continue
         return await _renewed(context, row, answer)
     raise lost_error(row)
+
+
+async def _after_odd_answer(context: Context, session: Session, row: PackageRow, failure: BadAnswer) -> RenewOutcome:
+    """What answered did not confirm the renewal: the package itself tells whether its lease runs longer now."""
+    try:
+        now, seen = await read(context, session, row)
+    except RequestFailure:
+        raise failure from None
+    if now.phase in ENDED_PHASES:
+        return RenewOutcome("ended", await context.held(now), Raw(seen.raw))
+    if now.times is None or (row.times is not None and now.times.expires_at <= row.times.expires_at):
+        raise failure
+    return RenewOutcome("renewed", await context.held(now), Raw(seen.raw))
 
 
 async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> RenewOutcome:
@@ -280,7 +296,7 @@ async def _after_silence(
 async def _release(context: Context, session: Session, row: PackageRow, token: SecretStr) -> ReleaseOutcome:
     for _ in range(_TOKEN_TRIES):
         try:
-            answer = await context.api.release(session, row.uid, token, version=row.version)
+            answer = ended(await context.api.release(session, row.uid, token, version=row.version))
         except ApiProblem as problem:
             if problem.status in (412, 428):
                 row, _seen = await read(context, session, row)
