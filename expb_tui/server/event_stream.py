@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -168,32 +169,42 @@ class Stream:
         self._place = 0
 
     async def frames(self, place: int, *, reset: bool) -> AsyncIterator[bytes]:
-        """Comments, invalidations and at last ``end``."""
-        loop = asyncio.get_running_loop()
+        """Comments, invalidations and at last ``end``; without it where the database is away: the client comes again."""
         self._place = place
+        yield _frame("reset", {}) if reset else b": open\n\n"
+        try:
+            with self._streams.listening(self._account_id) as news:
+                async for frame in self._live(news):
+                    yield frame
+            yield _END
+        except SQLAlchemyError:
+            return
+
+    async def _live(self, news: asyncio.Event) -> AsyncIterator[bytes]:
+        """What comes until the stream's time is over, its session ends or the server stops."""
+        loop = asyncio.get_running_loop()
         heartbeat = self._services.settings.event_heartbeat_seconds
         end = loop.time() + self._services.settings.event_stream_seconds
         beat = loop.time() + heartbeat
-        yield _frame("reset", {}) if reset else b": open\n\n"
-        with self._streams.listening(self._account_id) as news:
-            look = True
-            while loop.time() < end and not self._services.stopping:
-                while look and (events := await self._streams.log.ask((self._account_id, self._place))):
-                    yield b""  # waits for a slow client, so that the session is looked at after that
-                    authority = await self._authority()
-                    if authority is None:
-                        yield _END
-                        return
+        look = True
+        while loop.time() < end and not self._services.stopping:
+            events = (await self._streams.log.ask((self._account_id, self._place)) or ()) if look else ()
+            if events:
+                yield b""  # waits for a slow client, so that the session is looked at after that
+            is_due = loop.time() >= beat
+            if events or is_due:
+                authority = await self._authority()
+                if authority is None:
+                    return
+                if events:
                     self._place = events[-1].id
                     yield b"".join(_invalidation(event) for event in events if self._shows(authority, event))
-                    look = len(events) == BATCH
-                if loop.time() >= beat:
-                    if await self._authority() is None:
-                        break
+                if is_due:
                     beat = loop.time() + heartbeat
                     yield b": still here\n\n"
+            look = len(events) == BATCH  # more may be there already
+            if not look:
                 look = await self._wait(news, min(beat, end) - loop.time())
-        yield _END
 
     async def _authority(self) -> Authority | None:
         """What the session may see now; None where the stream must end."""

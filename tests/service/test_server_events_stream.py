@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, delete, event, select
+from sqlalchemy.exc import OperationalError
 
 from expb_tui.server.config import RequestLimits
 from expb_tui.server.context import Unit
@@ -195,6 +196,34 @@ async def test_a_stream_ends_when_its_time_is_over_and_with_the_server(server_fa
         await stream.frame()
         await in_thread(lasting.running.stop)
         assert [frame.event for frame in await stream.until(is_end)] == ["end"]
+
+
+async def test_a_stream_whose_database_is_away_is_closed_without_an_end(
+    server: LocalServer, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("SELECT 1", None, Exception("gone"))
+
+    async with EventReader(server, token) as stream:
+        await stream.frame()
+        monkeypatch.setattr("expb_tui.server.event_stream.session_authority", away)
+        await in_thread(claim, server)
+        assert await stream.next_event() is None
+    monkeypatch.undo()
+    async with EventReader(server, token) as stream:
+        assert stream.status == 200
+
+
+async def test_more_events_than_one_look_takes_are_all_sent(server: LocalServer, token: str) -> None:
+    database = server.services.database
+    async with EventReader(server, token) as stream:
+        await stream.frame()
+        with database.write() as conn:
+            for number in range(250):
+                project = {"account_id": server.account_id, "project_id": server.project_id}
+                record_event(conn, kind="results", uid=f"r-{number}", version=1, action="update", **project)
+        frames = await stream.until(is_about("r-249"))
+    assert [frame.data["uid"] for frame in frames] == [f"r-{number}" for number in range(250)]
 
 
 async def test_a_session_has_ten_streams(server: LocalServer, token: str) -> None:
