@@ -169,7 +169,7 @@ class Stream:
         self._place = 0
 
     async def frames(self, place: int, *, reset: bool) -> AsyncIterator[bytes]:
-        """Comments, invalidations and at last ``end``; without it where the database is away: the client comes again."""
+        """Comments, invalidations, at last ``end``; without it where the database is away: the client comes again."""
         self._place = place
         yield _frame("reset", {}) if reset else b": open\n\n"
         try:
