@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -13,30 +14,26 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
 
-from expb_tui import __version__
 from expb_tui.core.errors import ExpbError
-from expb_tui.core.text import clean
-from expb_tui.present import leases
-from expb_tui.present.cells import Cell, Tone
-from expb_tui.tui import link, signals, theme
+from expb_tui.present.cells import Tone
+from expb_tui.tui import heading, signals, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
 from expb_tui.tui.bridge import Bridge, View
+from expb_tui.tui.faults import kept
 from expb_tui.tui.notices import Notice, Notices, of_error
-from expb_tui.tui.panes.base import plural, sentence
+from expb_tui.tui.panes.base import plural
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
 from expb_tui.tui.screens.palette import PaletteScreen
 from expb_tui.tui.screens.plan import PANES
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.line_panel import LinePanel
-from expb_tui.tui.widgets.lines import Line, words
 from expb_tui.tui.widgets.look import Look, speaks_ascii_only
-from expb_tui.tui.widgets.one_line import HeadLine, Piece, StatusLine
+from expb_tui.tui.widgets.one_line import HeadLine, StatusLine
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
-    from expb_tui.core.leases.model import HeldPackage
     from expb_tui.launch import House
 
 _PANES_ONLY = frozenset(
@@ -150,19 +147,13 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         signals.install(self, asyncio.get_running_loop())
-        self.call_after_refresh(self._open)
-
-    async def _open(self) -> None:
-        """After the first frame: the network, the journal, the service."""
-        self._opening = asyncio.create_task(self.bridge.start())
+        self.call_after_refresh(self.bridge.start)  # the first frame waits for nothing
 
     async def on_unmount(self) -> None:
         signals.remove(asyncio.get_running_loop())
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE if self.return_code == signals.EXIT_HANGUP else None):
                 await self.bridge.aclose()
-        except TimeoutError:
-            pass
 
     def end_now(self, code: int) -> None:
         """A signal, or a terminal that is gone."""
@@ -172,7 +163,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
         error = sys.exc_info()[1]
         if error is not None:
-            self._exit_renderables.append(f"expb-tui: a fault ended the cockpit: {_kept(error)}")
+            self._exit_renderables.append(f"expb-tui: a fault ended the cockpit: {kept(error)}")
         self._close_messages_no_wait()
 
     # Telling
@@ -201,7 +192,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
                 Tone.BAD,
                 f"A fault of expb-tui stopped '{doing}'",
                 type(error).__name__,
-                _kept(error),
+                kept(error),
             )
         )
 
@@ -233,65 +224,18 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         screen = self.screen
         if not isinstance(screen, FrameScreen) or not screen.is_mounted:
             return None
-        left, right, change = self._header()
-        screen.query_one("#head", HeadLine).show(left, right)
-        screen.query_one("#status", StatusLine).show(*self._status())
+        glyphs = self.look.glyphs
+        header = heading.header(self.bridge, glyphs, read_only=self.read_only)
+        screen.query_one("#head", HeadLine).show(header.left, header.right)
+        cancel = self.keymap.shown("app.cancel")
+        status = heading.status(self.bridge.running, cancel, self.notices.last, glyphs)
+        screen.query_one("#status", StatusLine).show(*status)
         screen.show_keys(self.actions_now())
-        return change
-
-    def _header(self) -> tuple[list[Piece], list[Piece], float | None]:
-        bridge, glyphs, clock = self.bridge, self.look.glyphs, self.house.clock
-        profile = bridge.profile
-        left = [Piece((Cell("expb-tui", Tone.ACCENT),), 3)]
-        if profile is not None:
-            account = f", account {profile.account_id[:8]}" if profile.account_id else ""
-            left.append(Piece((Cell(clean(profile.name)), Cell(f" {profile.type}", Tone.DIM)), 1))
-            if account:
-                left.append(Piece(words(account[2:], Tone.DIM), 8))
-            project = profile.project_name or profile.project_id
-            if project:
-                left.append(Piece(words(clean(project), Tone.TEXT), 5))
-            left.append(Piece(words(_host(profile.endpoint), Tone.DIM), 6))
-        elif self.house.chosen.token is not None:
-            left.append(Piece(words("agent token, no profile"), 1))
-        right: list[Piece] = []
-        if self.read_only:
-            right.append(Piece(words("read-only", Tone.INFO), 4))
-        cell, change = link.words(bridge.link, clock, glyphs)
-        right.append(Piece((cell,), 0))
-        live = [held for held in bridge.held or () if held.usable]
-        if live:
-            soonest = min(live, key=lambda held: held.remaining(clock))
-            left_words = leases.left(soonest, clock)
-            tone = leases.urgency(soonest, clock)
-            right.append(Piece((Cell("lease ", Tone.DIM), Cell(left_words.text, tone)), 0))
-            change = min((time for time in (change, left_words.next_change) if time is not None), default=None)
-        if self.house.demo_hint is not None:
-            right.append(Piece(words("DEMO", Tone.WARN), 2))
-        return left, right, change
-
-    def _status(self) -> tuple[Line, Line]:
-        if self.bridge.running:
-            key = self.keymap.shown("app.cancel")
-            return sentence((f"{self.look.glyphs.more} {clean(self.bridge.running)}", Tone.INFO)), words(
-                f"{key} cancels", Tone.DIM
-            )
-        notice = self.notices.last
-        if notice is None:
-            return (), ()
-        from expb_tui.tui.screens.notices import sign
-
-        more = f": {notice.cause}" if notice.cause else ""
-        step = f"  {notice.next_step}" if notice.next_step else ""
-        text_tone = notice.tone if notice.tone in (Tone.BAD, Tone.WARN) else Tone.TEXT
-        line = sentence(
-            (f"{sign(notice.tone, self.look.glyphs)} ", notice.tone), (notice.text + more, text_tone), (step, Tone.DIM)
-        )
-        return line, words(f"{notice.at.astimezone():%H:%M}", Tone.DIM)
+        return header.change
 
     # Actions
 
-    def _chain(self) -> list[DOMNode]:
+    def chain(self) -> list[DOMNode]:
         """From the focused node outwards to the application; not beyond a dialog."""
         focused = self.screen.focused
         nodes: list[DOMNode] = list(focused.ancestors_with_self) if focused is not None else [self.screen, self]
@@ -302,7 +246,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     def actions_now(self) -> list[Action]:
         """What is possible here and now, in the registry's order; keys that would be typed as text are left out."""
-        possible = {action.id for node in self._chain() if isinstance(node, Acts) for action in node.actions_here()}
+        possible = {action.id for node in self.chain() if isinstance(node, Acts) for action in node.actions_here()}
         focused = self.screen.focused
         return [action for action in ACTIONS if action.id in possible and not self._typed(action, focused)]
 
@@ -328,7 +272,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     async def perform(self, action_id: str) -> None:
         """Carry out an action where it belongs: at the focus, else in the pane that offers it."""
-        nodes: list[DOMNode] = self._chain()
+        nodes: list[DOMNode] = self.chain()
         if not self.covered:
             nodes += self.cockpit_screen.panes
         for node in nodes:
@@ -404,75 +348,26 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         self.bridge.run("read the leases", show)
 
     def act_app_menu(self) -> None:
-        from expb_tui.tui.screens.row_menu import MenuScreen, action_rows
-
-        here = [action for action in self.actions_now() if action.scope not in ("global", "list")]
-        rest = [action for action in self.actions_now() if action.id in ("work.claim", "app.copy", "app.reload")]
-        pane = self.cockpit_screen.active
-        screen = MenuScreen(pane.title, action_rows([*here, *rest], self.keymap))
-        self.push_screen(screen, self._perform_later)
-
-    def _perform_later(self, action_id: str | None) -> None:
-        if action_id is not None:
-            self.call_later(self.perform, action_id)
+        windows.menu(self)
 
     def act_app_palette(self) -> None:
-        from expb_tui.tui.screens.row_menu import action_rows
-
-        actions = [action for action in self.actions_anywhere() if action.scope != "list"]
-        self.push_screen(PaletteScreen(action_rows(actions, self.keymap)), self._perform_later)
+        windows.palette(self)
 
     def act_app_copy(self) -> None:
-        from expb_tui.tui.clipboard import copy
-        from expb_tui.tui.screens.row_menu import MenuScreen, copy_rows
-
-        items = self.cockpit_screen.active.copyables()
-        if not items:
-            self.say("There is nothing to copy here", Tone.INFO)
-            return
-
-        def chosen(key: str | None) -> None:
-            if key is None:
-                return
-            text = items[int(key)].text
-
-            async def send() -> None:
-                self.say(f"{await copy(self, text)}: {text}", Tone.INFO)
-
-            self.bridge.run("copy", send)
-
-        self.push_screen(MenuScreen("Copy", copy_rows(items), width=92), chosen)
+        windows.copies(self)
 
     def act_app_reload(self) -> None:
         self.bridge.reload()
         self.say("Asking again", Tone.INFO)
 
     def act_app_notices(self) -> None:
-        from expb_tui.tui.screens.notices import NoticesScreen
-
-        self.notices.read()
-        self.push_screen(NoticesScreen(self.notices.newest_first(), self.look.glyphs))
+        windows.notices(self)
 
     def act_app_help(self) -> None:
-        from expb_tui.tui.screens.help import HelpScreen
-
-        if isinstance(self.screen, HelpScreen):
-            return
-        scopes = [scope for node in self._chain() if isinstance(node, Acts) for scope in node.SCOPES]
-        self.push_screen(HelpScreen(scopes, self.keymap, self.look.glyphs))
+        windows.help_here(self)
 
     def act_app_theme(self) -> None:
-        from expb_tui.tui.screens.palette import ThemeScreen
-
-        palettes, problems = theme.find_all()
-        for problem in problems:
-            self.complain(problem)
-
-        def kept(name: str | None) -> None:
-            if name is not None:
-                self.say(f'Theme {name}; to keep it, write theme = "{name}" into config.toml', Tone.INFO)
-
-        self.push_screen(ThemeScreen(palettes, self.palette.name, self.use_theme), kept)
+        windows.themes(self)
 
     def use_theme(self, name: str) -> None:
         """Show everything in another theme. Raises ``FileProblem`` where it is broken."""
@@ -503,42 +398,13 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
         if any(isinstance(screen, ConfirmScreen) and screen.verb == "Leave" for screen in self.screen_stack):
             return
+        lines = heading.leaving(heading.live_leases(self.bridge), self.house.clock)
         self.push_screen(
-            ConfirmScreen("Leave expb-tui?", self._leaving(), verb="Leave"), lambda yes: self.exit() if yes else None
+            ConfirmScreen("Leave expb-tui?", lines, verb="Leave"), lambda yes: self.exit() if yes else None
         )
 
-    def _live(self) -> list[HeldPackage]:
-        return [held for held in self.bridge.held or () if held.usable]
-
-    def _leaving(self) -> list[Line]:
-        """What becomes of the leases."""
-        live = self._live()
-        if not live:
-            return [words("This host holds no live lease.")]
-        clock = self.house.clock
-        soonest = min(live, key=lambda held: held.remaining(clock))
-        return [
-            sentence(
-                (f"{plural(len(live), 'lease')}", Tone.WARN), f" {'stays' if len(live) == 1 else 'stay'} claimed."
-            ),
-            sentence(
-                "Nothing renews them while the cockpit is closed; the first ends in ",
-                (leases.left(soonest, clock).text, leases.urgency(soonest, clock)),
-                f" ({clean(soonest.role)}).",
-            ),
-            sentence(("Tokens and drafts stay in the journal: open the cockpit again before then to go on.", Tone.DIM)),
-        ]
-
     def act_app_quit(self) -> None:
-        live = self._live()
-        if live:
-            clock = self.house.clock
-            first = leases.left(min(live, key=lambda held: held.remaining(clock)), clock).text
-            self.exit(
-                message=f"{plural(len(live), 'lease')} claimed and not renewed any more; the first ends in {first}."
-            )
-        else:
-            self.exit()
+        self.exit(message=heading.farewell(heading.live_leases(self.bridge), self.house.clock))
 
     def act_app_suspend(self) -> None:
         if self.in_editor or self._driver is None or not self._driver.can_suspend:
@@ -550,23 +416,3 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
 def _remote() -> bool:
     return any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
-
-
-def _host(endpoint: str) -> str:
-    return clean(endpoint.partition("://")[2] or endpoint)
-
-
-def _kept(error: BaseException) -> str:
-    """Write the traceback, which holds code and no values, into the state folder; returns where."""
-    import traceback
-
-    from expb_tui.core.paths import private_dir, state_dir
-
-    text = f"expb-tui {__version__}\n" + "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__ + "\n"
-    try:
-        path = private_dir(state_dir()) / "fault.txt"
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o600)
-    except OSError:
-        return f"{type(error).__name__}; no report could be written"
-    return f"{type(error).__name__}; the report is in {path}"

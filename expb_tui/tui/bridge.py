@@ -72,7 +72,7 @@ class Teller(Protocol):
 
 
 class Bridge:
-    """Start it inside the event loop with ``start``; end it with ``aclose``."""
+    """Start it inside the event loop with ``start``; end it with ``aclose``, which cancels what it runs."""
 
     def __init__(self, house: House, teller: Teller) -> None:
         self.house = house
@@ -163,8 +163,12 @@ class Bridge:
         """The acting profile."""
         return self.profiles.by_name.get(self.acting) if self.acting else None
 
-    async def start(self) -> None:
-        """Load the network and the models in a thread, so that keys are answered meanwhile, then go to work."""
+    def start(self) -> None:
+        """Go to work."""
+        self._spawn("start", self._start())
+
+    async def _start(self) -> None:
+        """Load the network and the models in a thread, so that keys are answered meanwhile; then ask and read."""
         await asyncio.to_thread(_load_service)
         self.follow()
         # The service is asked before the rest is loaded: its answer takes its time, the journal is there at once.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Tone
+from expb_tui.present.cells import Glyphs, Tone
 
 KEPT = 500
 
@@ -68,3 +68,11 @@ class Notices:
 def of_error(error: ExpbError, at: datetime, *, tone: Tone = Tone.BAD) -> Notice:
     """An error in words."""
     return Notice(at, tone, error.what, error.cause, error.next_step, error.code)
+
+
+_SIGNS = {Tone.BAD: "bad", Tone.WARN: "warn", Tone.OK: "ok"}
+
+
+def sign(tone: Tone, glyphs: Glyphs) -> str:
+    """The sign that says what the colour says."""
+    return str(getattr(glyphs, _SIGNS.get(tone, "idle")))

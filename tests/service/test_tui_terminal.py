@@ -96,9 +96,9 @@ def test_keys_that_come_in_one_read_stay_in_their_order(environ: dict[str, str],
     entries = {name: {"scope": "account", "endpoint": "http://127.0.0.1:9", "type": "user"} for name in names}
     (tmp_path / "profiles.json").write_text(json.dumps({"default": "alpha", "profiles": entries}))
     with in_terminal(environ) as cockpit:
-        cockpit.terminal.send("31/ta\rj:all ro")
-        cockpit.wait_for("/ta  2 of 4", "\u203a   delta", ": all ro_")
-        cockpit.terminal.send("les\r")
+        cockpit.terminal.send("31/ta\rj")
+        cockpit.wait_for("/ta  2 of 4", "\u203a   delta")
+        cockpit.terminal.send("3:all roles\r")
         cockpit.wait_for("Roles without work are shown too", "\u25b8 2 Work", without="all roles")
         cockpit.terminal.send("1q3q")
         cockpit.wait_for("\u25b8 3 Leases", "Leave expb-tui?")

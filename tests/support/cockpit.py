@@ -55,7 +55,12 @@ def bytes_of(key: str) -> str:
 
 
 def profiles_file(
-    folder: Path, server: LocalServer | None = None, *, signed_in: bool = False, endpoint: str | None = None
+    folder: Path,
+    server: LocalServer | None = None,
+    *,
+    signed_in: bool = False,
+    default: str = "researcher",
+    endpoint: str | None = None,
 ) -> Path:
     """A profile file of the demo: an agent, and its owner signed out, or signed in by the whole device flow.
 
@@ -81,7 +86,7 @@ def profiles_file(
                 "expires_at": "2099-01-01T00:00:00Z",
             }
     path = folder / "profiles.json"
-    path.write_text(json.dumps({"default": "researcher", "profiles": entries} if entries else {"profiles": {}}))
+    path.write_text(json.dumps({"default": default, "profiles": entries} if entries else {"profiles": {}}))
     path.chmod(0o600)
     return path
 

@@ -69,7 +69,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         """Show and focus a pane."""
         self._active = name
         self.lay_out()
-        self.pane(name).focus()
+        self.set_focus(self.pane(name), scroll_visible=False)  # at once: the next key is for the new pane
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The active pane is the one with the focus, however it got it."""

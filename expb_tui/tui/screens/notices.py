@@ -6,18 +6,11 @@ from textual import on
 from textual.app import ComposeResult
 
 from expb_tui.present.cells import Cell, Column, Glyphs, Row, Table, Tone
-from expb_tui.tui.notices import Notice
+from expb_tui.tui.notices import Notice, sign
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.line_text import LineText
 from expb_tui.tui.widgets.lines import Line, words
-
-_SIGNS = {Tone.BAD: "bad", Tone.WARN: "warn", Tone.OK: "ok"}
-
-
-def sign(tone: Tone, glyphs: Glyphs) -> str:
-    """The sign that says what the colour says."""
-    return str(getattr(glyphs, _SIGNS.get(tone, "idle")))
 
 
 class NoticesScreen(Dialog[None]):

@@ -1,0 +1,94 @@
+"""The dialogs of the global actions: menu, palette, copy, notices, help, themes; imported when first asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from expb_tui.present.cells import Tone
+from expb_tui.tui import theme
+from expb_tui.tui.screens.palette import PaletteScreen
+from expb_tui.tui.widgets.acts import Acts
+
+if TYPE_CHECKING:
+    from expb_tui.tui.app import CockpitApp
+
+_IN_EVERY_MENU = ("work.claim", "app.copy", "app.reload")
+
+
+def menu(app: CockpitApp) -> None:
+    """Everything that can be done with the row under the cursor."""
+    from expb_tui.tui.screens.row_menu import MenuScreen, action_rows
+
+    now = app.actions_now()
+    here = [action for action in now if action.scope not in ("global", "list")]
+    rest = [action for action in now if action.id in _IN_EVERY_MENU]
+    screen = MenuScreen(app.cockpit_screen.active.title, action_rows([*here, *rest], app.keymap))
+    app.push_screen(screen, lambda chosen: _perform(app, chosen))
+
+
+def palette(app: CockpitApp) -> None:
+    """Every action that is possible in some pane."""
+    from expb_tui.tui.screens.row_menu import action_rows
+
+    actions = [action for action in app.actions_anywhere() if action.scope != "list"]
+    app.push_screen(PaletteScreen(action_rows(actions, app.keymap)), lambda chosen: _perform(app, chosen))
+
+
+def _perform(app: CockpitApp, action_id: str | None) -> None:
+    if action_id is not None:
+        app.call_later(app.perform, action_id)
+
+
+def copies(app: CockpitApp) -> None:
+    """What of the row can be copied; what was sent stays readable in the status line."""
+    from expb_tui.tui.clipboard import copy
+    from expb_tui.tui.screens.row_menu import MenuScreen, copy_rows
+
+    items = app.cockpit_screen.active.copyables()
+    if not items:
+        app.say("There is nothing to copy here", Tone.INFO)
+        return
+
+    def chosen(key: str | None) -> None:
+        if key is None:
+            return
+        text = items[int(key)].text
+
+        async def send() -> None:
+            app.say(f"{await copy(app, text)}: {text}", Tone.INFO)
+
+        app.bridge.run("copy", send)
+
+    app.push_screen(MenuScreen("Copy", copy_rows(items), width=92), chosen)
+
+
+def notices(app: CockpitApp) -> None:
+    """What was told, and read from now on."""
+    from expb_tui.tui.screens.notices import NoticesScreen
+
+    app.notices.read()
+    app.push_screen(NoticesScreen(app.notices.newest_first(), app.look.glyphs))
+
+
+def help_here(app: CockpitApp) -> None:
+    """Help for what has the focus, then for everything."""
+    from expb_tui.tui.screens.help import HelpScreen
+
+    if not isinstance(app.screen, HelpScreen):
+        scopes = [scope for node in app.chain() if isinstance(node, Acts) for scope in node.SCOPES]
+        app.push_screen(HelpScreen(scopes, app.keymap, app.look.glyphs))
+
+
+def themes(app: CockpitApp) -> None:
+    """Every theme with a live preview; broken ones are told."""
+    from expb_tui.tui.screens.palette import ThemeScreen
+
+    palettes, problems = theme.find_all()
+    for problem in problems:
+        app.complain(problem)
+
+    def kept(name: str | None) -> None:
+        if name is not None:
+            app.say(f'Theme {name}; to keep it, write theme = "{name}" into config.toml', Tone.INFO)
+
+    app.push_screen(ThemeScreen(palettes, app.palette.name, app.use_theme), kept)
