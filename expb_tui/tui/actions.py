@@ -43,6 +43,7 @@ SCOPES = {
     "confirm": "Questions",
     "form": "Forms",
     "login": "Sign in",
+    "whole": "Package on the whole screen",
     "task": "Task",
     "claim": "Claim",
     "submit": "Submission",
@@ -197,6 +198,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("login.swap", "QR code", "login", ("s",), "Show the QR code instead of the code, or back.", footer=4),
     Action("login.open", "Browser", "login", ("o",), "Open the address in the browser of this desktop.", footer=7),
     Action("login.again", "Start again", "login", ("r",), "Ask for a new code.", footer=3),
+    # Package on the whole screen
+    Action("whole.copy", "Copy id", "whole", ("y",), "Send the package's id to this terminal's clipboard.", footer=50),
+    Action("whole.back", "Back", "whole", ("q",), "Back to the panes.", footer=0),
     # Task
     Action("task.fill", "Fill in", "task", ("enter", "i"), "Go into the form; Esc comes back.", footer=5),
     Action("task.submit", "Submit", "task", ("U",), "Show what would be sent, and ask.", True, 10),
@@ -204,6 +208,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("task.editor", "Editor", "task", ("e",), "Edit this draft as YAML in $EDITOR.", footer=20),
     Action("task.page", "Pager", "task", ("p",), "Read the task in $PAGER.", footer=30),
     Action("task.copy", "Copy id", "task", ("y",), "Send the task's id to this terminal's clipboard.", footer=40),
+    Action("task.back", "Back", "task", ("q",), "Leave the task; what you typed is saved.", footer=0),
     # Forms
     Action("form.review", "Review", "form", ("ctrl+g",), "Show what would be sent, and ask.", footer=10, urgent=True),
     Action("form.editor", "Editor", "form", ("ctrl+e",), "Go on with this draft in $EDITOR.", footer=20, urgent=True),

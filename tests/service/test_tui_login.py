@@ -183,6 +183,46 @@ async def test_esc_cancels_at_any_time(house: House, server: LocalServer, folder
     assert "token" not in saved(folder)["owner"]
 
 
+async def test_a_token_that_comes_after_esc_is_revoked(folder: Path) -> None:
+    asked, granted, revoked = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Reply | None:
+        if request.path == "/oauth/device_authorization":
+            base = f"http://{request.headers['host']}/oauth/device"
+            return Reply(
+                200,
+                {
+                    "device_code": "d" * 43,
+                    "user_code": "K7Q2M",
+                    "verification_uri": base,
+                    "expires_in": 60,
+                    "interval": 1,
+                },
+            )
+        if request.path == "/oauth/token":
+            asked.set()
+            await granted.wait()
+            tokens = {"access_token": "a" * 43, "refresh_token": "r" * 43, "expires_in": 900, "token_type": "Bearer"}
+            return Reply(200, tokens | {"scope": "account", "account_id": "acc-1"})
+        if request.path == "/oauth/revoke":
+            assert b"r" * 43 in request.content
+            revoked.set()
+            return Reply(200, {})
+        return Reply(401, {"code": "unauthenticated", "status": 401})
+
+    async with Loopback(answer).running() as service:
+        owner = {"type": "user", "scope": "account", "endpoint": service.url}
+        (folder / "profiles.json").write_text(json.dumps({"profiles": {"owner": owner}}))
+        async with piloted(house_in(folder), settled=None) as cockpit:
+            await waiting(cockpit)
+            await asyncio.wait_for(asked.wait(), 10)
+            await cockpit.press("dialog.close")
+            await cockpit.wait(lambda: not isinstance(cockpit.app.screen, LoginScreen))
+            granted.set()
+            await asyncio.wait_for(revoked.wait(), 10)
+    assert "token" not in saved(folder)["owner"]
+
+
 async def test_a_new_profile_names_service_and_itself(house: House, server: LocalServer, folder: Path) -> None:
     async with piloted(house) as cockpit:
         await cockpit.press("pane.profiles", "profile.add")

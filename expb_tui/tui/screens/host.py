@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from expb_tui.core.errors import ExpbError
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 def host(node: Any) -> CockpitApp:
     """The application of a widget or screen."""
     return cast("CockpitApp", node.app)
+
+
+_outliving: set[asyncio.Task[None]] = set()
+
+
+def outlive(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Work that goes on when the screen that began it is gone, such as taking back what was just granted."""
+    task = asyncio.create_task(work)
+    _outliving.add(task)
+    task.add_done_callback(_outliving.discard)
+    return task
 
 
 def start(node: DOMNode, work: Callable[[], Awaitable[None]], group: str, *, exclusive: bool = True) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -27,7 +26,7 @@ from expb_tui.present.times import countdown
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.base import FrameScreen
-from expb_tui.tui.screens.host import start
+from expb_tui.tui.screens.host import outlive
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
@@ -86,6 +85,8 @@ class LoginScreen(FrameScreen[str | None]):
         self._state: PollState | None = None
         self._saved: Profile | None = None
         self._step = "ask"
+        self._gone = False
+        """The screen is closed; a poll under way still ends in order: a token that comes too late is revoked."""
 
     def compose_body(self) -> ComposeResult:
         yield Vertical(id="login-page")
@@ -98,10 +99,10 @@ class LoginScreen(FrameScreen[str | None]):
         else:
             await self._ask()
 
-    async def on_unmount(self) -> None:
+    def on_unmount(self) -> None:
+        self._gone = True
         if self._login is not None:
             self._login.cancel()
-            await self._login.aclose()
 
     # What is possible now
 
@@ -124,6 +125,8 @@ class LoginScreen(FrameScreen[str | None]):
     # The steps
 
     async def _page(self, step: str, *children: Vertical | Horizontal | VerticalScroll) -> None:
+        if self._gone:
+            return
         self._step = ""  # timers and resizes find nothing to do meanwhile
         page = self.query_one("#login-page", Vertical)
         await page.remove_children()
@@ -183,7 +186,13 @@ class LoginScreen(FrameScreen[str | None]):
         return DeviceLogin(house.store, profile=profile, endpoint=endpoint, settings=house.settings, clock=house.clock)
 
     def _begin(self, profile: str, endpoint: str | None) -> None:
-        start(self, partial(self._sign_in, profile, endpoint), "login")
+        outlive(self._guarded(profile, endpoint))
+
+    async def _guarded(self, profile: str, endpoint: str | None) -> None:
+        try:
+            await self._sign_in(profile, endpoint)
+        except Exception as error:
+            self.cockpit.crashed(error, "login")
 
     async def _sign_in(self, profile: str, endpoint: str | None) -> None:
         try:
@@ -209,9 +218,13 @@ class LoginScreen(FrameScreen[str | None]):
                     await self._ended(state.text, _NEXT[state.kind])
         except ExpbError as error:
             await self._failed(profile, error)
+        finally:
+            await login.aclose()
 
     async def _failed(self, profile: str, error: ExpbError) -> None:
         """Back to the questions where they may be answered otherwise, else an end with its next step."""
+        if self._gone:
+            return
         if self._step != "waiting" and profile not in self._house.store.read().by_name:
             await self._ask(error)
         else:
@@ -289,6 +302,8 @@ class LoginScreen(FrameScreen[str | None]):
                 classes="login--left",
             ),
         )
+        if self._gone:
+            return
         buttons[0].focus()
         try:
             who = await (await self._house.session(profile.name)).principal()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class WholePackage(PackagePane):
     """The package pane with what only fits a screen of its own: the form, the editor, receipts."""
 
+    SCOPES: ClassVar[tuple[str, ...]] = ("package", "whole", "list")
+    BINDINGS = bindings("whole")
+
     def __init__(self, uid: str) -> None:
         super().__init__()
         self.number = ""
@@ -86,8 +89,10 @@ class WholePackage(PackagePane):
         if (held := self.shown) is not None:
             self.cockpit.push_screen(ReceiptsScreen(self.house, package_uid=held.uid))
 
-    async def act_app_copy(self) -> None:
-        """The package's id: the copy menu belongs to the panes of the cockpit."""
+    def act_whole_back(self) -> None:
+        self.screen.dismiss(None)
+
+    async def act_whole_copy(self) -> None:
         if (held := self.shown) is not None:
             try:
                 self.cockpit.say(f"{await clipboard.copy(self.cockpit, held.uid)}: {clean(held.uid)}")

@@ -74,6 +74,9 @@ class TaskText(LineText):
     def act_task_page(self) -> None:
         self._desk.page()
 
+    async def act_task_back(self) -> None:
+        await self._desk.act_dialog_close()
+
     async def act_task_copy(self) -> None:
         await self._desk.copy_id()
 
