@@ -78,11 +78,15 @@ async def _session_for(house: House, held: HeldPackage | None) -> Session:
 async def target(house: House, package: str | None, answer: str | None) -> tuple[Session, str]:
     """The package that a command is about and the credential to act with. Raises ``UsageError``."""
     if answer is not None:
+        from expb_tui.core.api.work import saved_answer
+
+        document = inputs.read_document(answer)
+        uid, _ = saved_answer(document)
+        if package not in (None, uid):
+            raise UsageError(f"{inputs.name_of(answer)} is about package {uid}", cause=f"not about {package}")
         session = await house.session()
-        held = await house.desk.adopt(session, inputs.read_document(answer))
-        if package is not None and package != held.uid:
-            raise UsageError(f"{inputs.name_of(answer)} is about package {held.uid}", cause=f"not about {package}")
-        return session, held.uid
+        await house.desk.adopt(session, document)
+        return session, uid
     everything = await house.desk.held(everything=package is not None)
     if package is not None:
         known = next((held for held in everything if held.uid == package), None)

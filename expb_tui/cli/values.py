@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from expb_tui.core.errors import UsageError
-from expb_tui.core.secret import SecretStr
+from expb_tui.core.secret import SecretStr, is_token
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -27,6 +27,6 @@ def token(text: str, source: str) -> SecretStr:
     word = text.strip()
     if not word:
         raise UsageError(f"{source} is empty", cause="there is no token in it")
-    if not word.isascii() or not word.isprintable() or " " in word:
+    if not is_token(word):
         raise UsageError(f"{source} is not a token", cause="it holds blanks or characters that no token has")
     return SecretStr(word)

@@ -1,6 +1,11 @@
-"""A string that does not show itself. Pydantic's twin for modules that must start without pydantic."""
+"""A string that does not show itself (pydantic's twin, without pydantic), and what can be a credential at all."""
 
 from __future__ import annotations
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be a credential: one word of printable ASCII, as a header takes it."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 class SecretStr:

@@ -206,7 +206,7 @@ def test_a_revoked_credential_says_sign_in_again(commands: Commands, server: Loc
 def test_context(commands: Commands, server: LocalServer) -> None:
     sign_in(commands, server)
     assert commands("context").out.splitlines()[0].split() == ["PROFILE", "ENDPOINT", "ACCOUNT", "PROJECT"]
-    assert commands("context", "use", "no-such-project").code == 80
+    assert commands("context", "use", "no-such-project").code == 1
     used = commands("context", "use", "checkout-latency", "-o", "json").json()
     assert used == {
         "profile": "owner",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from expb_tui.wire.work import ROLES
+from expb_tui.wire.work import ROLES, output_digest
 from tests.support import answers
 from tests.support.commands import PROGRAM, Commands
 from tests.support.server import LocalServer
@@ -235,7 +235,7 @@ def test_a_wrong_submission_is_not_sent_and_names_its_fields(commands: Commands,
     body = submission(answer, "experimenter")
     del body["output"]["result"]["summary"]
     done = commands("agent", "work", "submit", "--file", "-", given=json.dumps(body))
-    assert done.code == 1
+    assert done.code == 80
     assert "output.result.summary" in done.err
     assert done.out == ""
     assert commands("agent", "work", "list", "-o", "json").json()[0]["tasks"][0]["phase"] == "assigned"
@@ -246,9 +246,39 @@ def test_a_secret_in_a_submission_is_not_sent(commands: Commands, server: LocalS
     body = submission(answer, "ideator")
     body["output"]["hypothesis"]["rationale"] = f"curl -H 'Bearer {server.agent_token}'"
     done = commands("agent", "work", "submit", "--file", "-", given=json.dumps(body))
-    assert done.code == 1
+    assert done.code == 80
     assert "output.hypothesis.rationale" in done.err
     assert server.agent_token not in done.err
+
+
+def snake(value: Any) -> Any:
+    """Every key in its snake_case spelling."""
+    if isinstance(value, dict):
+        return {
+            re.sub("[A-Z]", lambda found: "_" + found[0].lower(), key): snake(inner) for key, inner in value.items()
+        }
+    return [snake(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_submission_in_snake_case_is_sent_as_written(role: str, commands: Commands, server: LocalServer) -> None:
+    body = snake(submission(claim(commands, server, role), role))
+    assert "task_id" in body
+    done = commands("agent", "work", "submit", "--file", "-", "-o", "json", given=json.dumps(body))
+    (task,) = done.json()["package"]["status"]["tasks"]
+    assert task["outputSha256"] == output_digest(body["output"])
+    (held,) = commands("agent", "work", "list", "-o", "json").json()
+    again = commands("agent", "work", "submit", held["package_id"], "--file", "-", given=json.dumps(body))
+    assert again.code == 0
+    assert "nothing was sent twice" in again.err
+
+
+def test_a_submission_that_names_its_task_twice_or_not_is_not_sent(commands: Commands, server: LocalServer) -> None:
+    body = submission(claim(commands, server, "ideator"), "ideator")
+    for wrong in ({**body, "task_id": body["taskId"]}, {key: body[key] for key in ("outcome", "output")}):
+        done = commands("agent", "work", "submit", "--file", "-", given=json.dumps(wrong))
+        assert done.code == 80
+        assert "task" in done.err
 
 
 def test_an_expired_lease_is_a_failure(commands: Commands, server: LocalServer) -> None:

@@ -197,7 +197,7 @@ async def test_a_token_that_one_has_is_checked_and_saved(server: LocalServer, st
     # Saved again without an address: the profile knows it.
     await save_agent_token(store, "researcher", SecretStr(server.agent_token))
     tokens = await asyncio.to_thread(server.sign_in)
-    with pytest.raises(UsageError) as person:
+    with pytest.raises(ExpbError) as person:
         await save_agent_token(store, "person", SecretStr(tokens["access_token"]), server.address)
     assert person.value.code == "not-an-agent"
     with pytest.raises(SignInNeeded):
@@ -252,7 +252,7 @@ async def test_the_project_is_found_by_id_and_by_exact_name(server: LocalServer,
     store.set_project("owner", None, None)
     assert (await use_project(session, store, name)).uid == server.project_id
     for wrong in (name[:-1], "no such project", "../accounts"):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(ExpbError) as caught:
             await use_project(session, store, wrong)
         assert caught.value.code == "unknown-project"
     assert store.select().project_id == server.project_id

@@ -158,6 +158,9 @@ async def test_a_code_that_the_server_calls_expired_is_expired(brisk: None, stor
         {"refresh_token": None},
         {"expires_in": 0},
         {"expires_in": "soon"},
+        {"expires_in": 10**12},
+        {"access_token": "a" * 43 + "\r\nX-Evil: 1"},
+        {"refresh_token": "two words"},
         {"scope": None},
         {"account_id": None},
         {"scope": "system"},
@@ -317,6 +320,104 @@ async def test_a_replay_without_the_secret_is_reported_and_no_second_token_is_ma
     assert caught.value.code == "token-unavailable"
 
 
+def identity_resource(kind: str, uid: str | None, **changes: Any) -> dict[str, Any]:
+    metadata = {} if uid is None else {"uid": uid}
+    return {"apiVersion": "i/v1", "kind": kind, "metadata": metadata, "spec": {}, "status": {}} | changes
+
+
+MADE = identity_resource("agent-identities", "agt", metadata={"uid": "agt", "name": "x"})
+NOTHING = [
+    [],
+    {},
+    "created",
+    {"status": "queued"},
+    {"error": "maintenance"},
+    {"resource": "x", "token": "t" * 43},
+    identity_resource("agent-identities", None),
+    identity_resource("agent-identities", ""),
+    identity_resource("projects", "agt"),
+    {"resource": identity_resource("agent-identity-tokens", "")},
+]
+
+
+@pytest.mark.parametrize(
+    ("known", "code", "words"),
+    [
+        ([MADE], "agent-exists", "Make a token for it"),
+        ([], "unexpected-shape", "is not registered"),
+        (None, "unresolved", "before you try again"),
+    ],
+)
+async def test_an_agent_that_nobody_confirms_is_looked_for(
+    store: ProfileStore, known: list[dict[str, Any]] | None, code: str, words: str
+) -> None:
+    answers: list[Any] = [*NOTHING, identity_resource("agent-identities", "a2", metadata={"uid": "a2", "name": "y"})]
+
+    def handler(request: Request, connection: socket.socket) -> None:
+        if request.method == "POST":
+            connection.sendall(ok(answers[0], "201 Created"))
+        else:
+            connection.sendall(ok({"items": known}))
+
+    with raw_server(handler) as server:
+        write(store.path, {"profiles": {"owner": entry(endpoint=server.address)}}, age=9)
+        session = Session.open(store, profile="owner")
+        while answers:
+            with pytest.raises(ExpbError) as caught:
+                await register_agent(session, store, "x", "y")
+            assert (caught.value.code, words in caught.value.next_step) == (code, True), answers[0]
+            answers.pop(0)
+        await session.aclose()
+    assert not any(one.target.endswith("/tokens") for one in server.requests)
+    assert set(store.read().by_name) == {"owner"}
+
+
+async def test_a_token_that_nobody_confirms_is_not_saved(store: ProfileStore) -> None:
+    token = identity_resource("agent-identity-tokens", "tok")
+    answers: list[Any] = [
+        *NOTHING,
+        MADE,
+        {"resource": identity_resource("agent-identity-tokens", "tok", spec={"agentId": "another"}), "token": "t" * 43},
+        {"resource": token, "token": "two words"},
+        {"resource": token, "token": ["t" * 43]},
+        {"resource": token, "token": "t" * 43 + "\r\n"},
+    ]
+
+    def handler(request: Request, connection: socket.socket) -> None:
+        made = answers[0] if request.target.endswith("/tokens") else MADE
+        connection.sendall(ok(made, "201 Created"))
+
+    with raw_server(handler) as server:
+        write(store.path, {"profiles": {"owner": entry(endpoint=server.address)}}, age=9)
+        session = Session.open(store, profile="owner")
+        while answers:
+            with pytest.raises(BadAnswer) as caught:
+                await register_agent(session, store, "x", "y")
+            assert "The agent 'x' is registered" in caught.value.next_step, answers[0]
+            assert "t" * 43 not in str(caught.value)
+            answers.pop(0)
+        await session.aclose()
+    assert set(store.read().by_name) == {"owner"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [identity_resource("projects", None), identity_resource("projects", "p2"), {}, [], {"metadata": 1}],
+    ids=str,
+)
+async def test_another_project_than_was_named_is_not_used(store: ProfileStore, answer: Any) -> None:
+    def handler(request: Request, connection: socket.socket) -> None:
+        connection.sendall(ok(answer))
+
+    with raw_server(handler) as server:
+        write(store.path, {"profiles": {"owner": entry(endpoint=server.address)}}, age=9)
+        session = Session.open(store, profile="owner")
+        with pytest.raises(BadAnswer):
+            await use_project(session, store, "p1")
+        await session.aclose()
+    assert store.select("owner").project_id is None
+
+
 async def test_names_are_looked_for_on_every_page_and_two_matches_are_an_error(store: ProfileStore) -> None:
     def project(uid: str, name: str) -> dict[str, Any]:
         return {
@@ -341,7 +442,7 @@ async def test_names_are_looked_for_on_every_page_and_two_matches_are_an_error(s
         write(store.path, {"profiles": {"owner": entry(endpoint=server.address)}}, age=9)
         session = Session.open(store, profile="owner")
         assert (await use_project(session, store, "last")).uid == "p4"
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(ExpbError) as caught:
             await use_project(session, store, "twin")
         assert caught.value.code == "ambiguous-project"
         assert "p2, p3" in caught.value.cause
@@ -356,7 +457,7 @@ async def test_an_agent_token_of_no_agent(store: ProfileStore) -> None:
     def handler(request: Request, connection: socket.socket) -> None:
         connection.sendall(ok({"type": "robot", "scope": "account"}))
 
-    with raw_server(handler) as server, pytest.raises(UsageError) as caught:
+    with raw_server(handler) as server, pytest.raises(ExpbError) as caught:
         await save_agent_token(store, None, SecretStr("t"), server.address)
     assert caught.value.code == "not-an-agent"
     assert not store.path.exists()

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from expb_tui.core.api.failures import ApiProblem, bad_answer
 from expb_tui.core.api.reading import read, resource_of
-from expb_tui.core.errors import UsageError
-from expb_tui.wire.base import IDENTITY_GROUP, Metadata
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.secret import is_token
+from expb_tui.wire.base import IDENTITY_GROUP, Metadata, Resource
 from expb_tui.wire.identity import (
     AgentAuthorization,
     AgentIdentity,
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 _MOST_PAGES = 1_000
 _UID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_TOKENS = "agent-identity-tokens"
 ModelT = TypeVar("ModelT", bound=BaseModel)
+ResourceT = TypeVar("ResourceT", bound=Resource[Any, Any])
 
 
 def may_be_uid(text: str) -> bool:
@@ -67,13 +70,18 @@ async def projects(session: Session) -> list[Project]:
 
 
 async def project(session: Session, uid: str) -> Project:
-    return await _one(session, Project, f"/v1/projects/{quote(uid, safe='')}")
+    """The project of that id. Raises ``BadAnswer`` for another one (a service may know it by its name, too)."""
+    path = f"/v1/projects/{quote(uid, safe='')}"
+    found = read(Project, (await session.request("GET", path)).body, f"GET {path}")
+    if not found.uid or uid.casefold() not in (found.uid.casefold(), (found.metadata.name or "").casefold()):
+        raise bad_answer(f"GET {path}", "unexpected-shape", "it is about another project")
+    return found
 
 
 async def find_project(session: Session, text: str) -> Project:
     """A project by its UID, else by its exact name in the session's account, over all pages.
 
-    Raises ``UsageError`` with code ``unknown-project`` or ``ambiguous-project``.
+    Raises ``ExpbError`` with code ``unknown-project`` or ``ambiguous-project``.
     """
     if may_be_uid(text):
         try:
@@ -98,9 +106,12 @@ async def agents(session: Session, account_id: str) -> list[AgentIdentity]:
 
 async def create_agent(session: Session, account_id: str, name: str, description: str, *, key: str) -> AgentIdentity:
     path = f"/v1/accounts/{quote(account_id, safe='')}/agent-identities"
-    body = _create("agent-identities", name, {"description": description} if description else {})
-    answer = await session.request("POST", path, json=body, idempotency_key=key)
-    return read(AgentIdentity, resource_of(answer.body), f"POST {path}")
+    spec: dict[str, object] = {"description": description} if description else {}
+    created = await _created(session, path, "agent-identities", name, spec, key)
+    made = _made(AgentIdentity, resource_of(created), path, "agent-identities")
+    if (made.metadata.name or name).strip().casefold() != name.strip().casefold():
+        raise bad_answer(f"POST {path}", "unexpected-shape", "it is about another agent")
+    return made
 
 
 async def tokens(session: Session, agent_id: str) -> list[AgentToken]:
@@ -113,17 +124,25 @@ async def create_token(
     """The answer's ``token`` is None in a replay: the secret is gone then."""
     path = f"/v1/agent-identities/{quote(agent_id, safe='')}/tokens"
     spec: dict[str, object] = {} if expires_at is None else {"expiresAt": expires_at.isoformat().replace("+00:00", "Z")}
-    body = _create("agent-identity-tokens", name, spec)
-    answer = await session.request("POST", path, json=body, idempotency_key=key)
-    wrapped = answer.body if answer.body is not resource_of(answer.body) else {"resource": answer.body}
-    return read(AgentTokenResult, wrapped, f"POST {path}")
+    created = await _created(session, path, _TOKENS, name, spec, key)
+    resource = _made(AgentToken, resource_of(created), path, _TOKENS)
+    if resource.spec.agent_id not in (None, agent_id):
+        raise bad_answer(f"POST {path}", "unexpected-shape", "its token is another agent's")
+    wrapped = created if isinstance(created.get("resource"), dict) else {"resource": created}
+    result = read(AgentTokenResult, wrapped, f"POST {path}")
+    if result.token is not None and not is_token(result.token.get_secret_value()):
+        raise bad_answer(f"POST {path}", "unexpected-shape", "its token cannot be used")
+    return result
 
 
 async def revoke_token(session: Session, uid: str) -> None:
     """Revoke an agent identity token, whatever its version is now."""
     path = f"/v1/agent-identity-tokens/{quote(uid, safe='')}"
     present = await session.request("GET", path)
-    await session.request("PATCH", path, json={"operation": "revoke"}, if_match=present.etag)
+    answer = await session.request("PATCH", path, json={"operation": "revoke"}, if_match=present.etag)
+    revoked = read(AgentToken, resource_of(answer.body), f"PATCH {path}")
+    if (revoked.uid, revoked.status.phase) != (uid, "revoked"):
+        raise bad_answer(f"PATCH {path}", "unexpected-shape", "it does not say that the token is revoked")
 
 
 async def authorizations(session: Session, project_id: str) -> list[AgentAuthorization]:
@@ -134,32 +153,42 @@ async def authorize_agent(
     session: Session, project_id: str, agent_id: str, roles: list[str], *, key: str
 ) -> AgentAuthorization:
     path = f"/v1/projects/{quote(project_id, safe='')}/agent-authorizations"
-    body = _create("agent-authorizations", None, {"agentId": agent_id, "roles": roles})
-    answer = await session.request("POST", path, json=body, idempotency_key=key)
-    return read(AgentAuthorization, resource_of(answer.body), f"POST {path}")
-
-
-async def _one(session: Session, model: type[ModelT], path: str) -> ModelT:
-    return read(model, (await session.request("GET", path)).body, f"GET {path}")
+    spec: dict[str, object] = {"agentId": agent_id, "roles": roles}
+    created = await _created(session, path, "agent-authorizations", None, spec, key)
+    return _made(AgentAuthorization, resource_of(created), path, "agent-authorizations")
 
 
 async def _all(session: Session, model: type[ModelT], path: str) -> list[ModelT]:
     return [read(model, item, f"GET {path}") for item in await every(session, path)]
 
 
-def _create(kind: str, name: str | None, spec: dict[str, object]) -> dict[str, Any]:
-    return Create(api_version=IDENTITY_GROUP, kind=kind, metadata=Metadata(name=name), spec=spec).wire()
+async def _created(
+    session: Session, path: str, kind: str, name: str | None, spec: dict[str, object], key: str
+) -> dict[str, Any]:
+    body = Create(api_version=IDENTITY_GROUP, kind=kind, metadata=Metadata(name=name), spec=spec).wire()
+    answer = await session.request("POST", path, json=body, idempotency_key=key)
+    if not isinstance(answer.body, dict):
+        raise bad_answer(f"POST {path}", "unexpected-shape", "it holds no resource")
+    return answer.body
 
 
-def _no_one_project(text: str, found: list[str]) -> UsageError:
+def _made(model: type[ResourceT], body: Any, path: str, kind: str) -> ResourceT:
+    """The resource that a create made; what has no id, or is of another kind, was not made by it."""
+    made = read(model, body, f"POST {path}")
+    if made.kind != kind or not made.uid:
+        raise bad_answer(f"POST {path}", "unexpected-shape", "it does not name what was created")
+    return made
+
+
+def _no_one_project(text: str, found: list[str]) -> ExpbError:
     if found:
-        return UsageError(
+        return ExpbError(
             f"There are {len(found)} projects named {text!r}",
             cause=f"their ids are {', '.join(found)}",
             next_step="Name the project by its id",
             code="ambiguous-project",
         )
-    return UsageError(
+    return ExpbError(
         f"There is no project {text!r}",
         cause="no id and no exact name is like that among the projects that this profile sees",
         next_step="Check the spelling, and whether the profile belongs to the project",

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer, bad_answer
 from expb_tui.core.errors import UsageError
-from expb_tui.core.secret import SecretStr
+from expb_tui.core.secret import SecretStr, is_token
 from expb_tui.core.text import clean
 from expb_tui.wire.base import RESEARCH_GROUP
 from expb_tui.wire.work import LEASE_HEADER, Opportunity, WorkPackage
@@ -324,7 +324,7 @@ def _tokens(body: Mapping[str, Any]) -> dict[str, Any]:
 def _token(body: Mapping[str, Any]) -> SecretStr | None:
     for key in _TOKEN_KEYS:
         value = body.get(key)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and is_token(value):
             return SecretStr(value)
     return None
 

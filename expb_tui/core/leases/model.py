@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.clock import Clock, boot_id
-from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.errors import ExpbError, FileProblem, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class NotHeld(ExpbError):
     code = "not-held"
 
 
-class SubmissionBlocked(ExpbError):
+class SubmissionBlocked(UsageError):
     """The submission was not sent: ``problems`` says what is wrong, by path of the body (``output.result.summary``)."""
 
     code = "submission-blocked"

@@ -45,15 +45,25 @@ async def register_agent(
                 lambda: identity.create_agent(session, account_id, agent_name, description, key=agent_key)
             )
         except ApiProblem as problem:
+            if problem.outcome_unknown:
+                raise await _unanswered(session, account_id, agent_name, problem) from problem
             raise _registration_failed(agent_name, session.profile.name, problem) from problem
-        result = await repeat_same_key(
-            lambda: identity.create_token(session, agent.uid, key=token_key, name=profile_name)
-        )
+        except RequestFailure as failure:
+            if not failure.outcome_unknown:
+                raise
+            raise await _unanswered(session, account_id, agent_name, failure) from failure
+        try:
+            result = await repeat_same_key(
+                lambda: identity.create_token(session, agent.uid, key=token_key, name=profile_name)
+            )
+        except RequestFailure as failure:
+            failure.next_step = f"The agent {agent_name!r} is registered. {_TOKEN_STEP}"
+            raise
         if result.token is None:
             raise ExpbError(
                 f"The agent {agent_name!r} has a token, but its secret is unavailable",
                 cause="the answer that showed it was lost, and it is shown once only",
-                next_step="Revoke that token under Agents in the browser, and save another with --agent-token",
+                next_step=_TOKEN_STEP,
                 code="token-unavailable",
             )
         profile = Profile(
@@ -66,6 +76,9 @@ async def register_agent(
             expires_at=result.resource.spec.expires_at,
         )
     return await _save_or_revoke(session, store, profile, result)
+
+
+_TOKEN_STEP = "Revoke tokens of it that nobody knows under Agents in the browser, and save another with --agent-token"  # noqa: S105 - words
 
 
 async def save_agent_token(
@@ -95,7 +108,7 @@ async def save_agent_token(
     finally:
         await session.aclose()
     if principal.type != "agent" or not principal.agent_id:
-        raise UsageError(
+        raise ExpbError(
             "This is not an agent's token",
             cause=f"the server says it is a {principal.type}'s",
             next_step="Nothing was saved; a person signs in with: expb-tui auth login",
@@ -107,7 +120,7 @@ async def save_agent_token(
 async def use_project(session: Session, store: ProfileStore, text: str) -> Project:
     """Set the profile's project: ``text`` is a UID, else an exact name over all pages; two matches are an error.
 
-    Raises ``UsageError`` with code ``unknown-project`` or ``ambiguous-project``; nothing changes then.
+    Raises ``ExpbError`` with code ``unknown-project`` or ``ambiguous-project``; nothing changes then.
     """
     from expb_tui.core.api import identity
 
@@ -138,6 +151,31 @@ def _registration_failed(agent_name: str, profile_name: str, problem: ApiProblem
             code="agent-forbidden",
         )
     return problem
+
+
+async def _unanswered(session: Session, account_id: str, agent_name: str, failure: RequestFailure) -> ExpbError:
+    """The create was sent, and no answer says that it happened: the list of agents does, or does not."""
+    from expb_tui.core.api import identity
+
+    cause, name = failure.lines()[0], agent_name.strip().casefold()
+    try:
+        known = await identity.agents(session, account_id)
+    except RequestFailure:
+        return ExpbError(
+            f"Whether the agent {agent_name!r} is registered is not known",
+            cause=cause,
+            next_step="Look under Agents in the browser before you try again",
+            code="unresolved",
+        )
+    if any((one.metadata.name or "").strip().casefold() == name for one in known):
+        return ExpbError(
+            f"The agent {agent_name!r} is registered, and has no profile here",
+            cause=cause,
+            next_step="Make a token for it under Agents in the browser, and save it with --agent-token",
+            code="agent-exists",
+        )
+    failure.next_step = f"The agent {agent_name!r} is not registered. {failure.next_step}"
+    return failure
 
 
 async def _save_or_revoke(session: Session, store: ProfileStore, profile: Profile, result: AgentTokenResult) -> Profile:

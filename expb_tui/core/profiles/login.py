@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from expb_tui.core.api.endpoint import check_endpoint, same_endpoint, same_origin
-from expb_tui.core.api.failures import ApiProblem, RequestFailure, bad_answer
+from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.clock import MAX_SLEEP, SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.profiles import secrets
@@ -118,8 +118,6 @@ class DeviceLogin:
                     next_step="Do not open that address; ask the operator of the service",
                     code="foreign-address",
                 )
-        if device.expires_in <= 0 or not device.user_code or len(device.user_code) > 64:
-            raise bad_answer("POST /oauth/device_authorization", "unexpected-shape", "its code cannot be used")
         self._device = device
         interval = device.interval or 0
         return DeviceCode(
