@@ -18,9 +18,10 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.present.cells import Tone
 from expb_tui.tui import heading, signals, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
-from expb_tui.tui.bridge import Bridge, View
+from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.faults import kept
 from expb_tui.tui.notices import Notice, Notices, of_error
+from expb_tui.tui.pace import View
 from expb_tui.tui.panes.base import plural
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen

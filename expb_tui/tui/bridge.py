@@ -17,6 +17,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.present.cells import Tone
 from expb_tui.tui.link import Link, LinkState
+from expb_tui.tui.pace import Pace, View
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
 
-PACE = 0.1
-"""Least time between two repaints, in seconds."""
 TICK = 1.0
 """How often files are looked at, in seconds; two ``stat`` calls and one counter."""
 LEASES_AGAIN = 15.0
@@ -35,19 +34,6 @@ FIRST_ANSWER = 0.5
 """Seconds that the journal waits for the service's first answer, so that both do not load at once."""
 ASK_AGAIN = 30.0
 """How often a user profile asks who it is, in seconds: that is how a lost connection is noticed."""
-
-
-class View(Protocol):
-    """A pane or line that shows something of the bridge's."""
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """What it shows."""
-        ...
-
-    def present(self) -> float | None:
-        """Show the present state; returns the seconds until the picture changes by itself, None for never."""
-        ...
 
 
 class Teller(Protocol):
@@ -88,11 +74,7 @@ class Bridge:
         self.running: str = ""
         """The operation that ctrl+c cancels, in words."""
         self._teller = teller
-        self._views: list[View] = []
-        self._dirty: set[str] = set()
-        self._due: dict[int, float] = {}
-        self._flush_at: asyncio.TimerHandle | None = None
-        self._flushed = 0.0
+        self._pace = Pace(lambda: teller.covered)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stamp: object = None
         self._version: int | None = None
@@ -101,44 +83,13 @@ class Bridge:
         self._leases_read = 0.0
         self._answered = asyncio.Event()
 
-    # Views and repaints
-
     def show_in(self, views: Iterable[View]) -> None:
-        """These views are told of changes from now on, and of everything that they may have missed."""
-        self._views = list(views)
-        self._due.clear()
-        self.mark(*(topic for view in self._views for topic in view.topics))
+        """These views are on the screen from now on."""
+        self._pace.show_in(views)
 
     def mark(self, *topics: str) -> None:
         """Something of these topics has changed."""
-        self._dirty.update(topics)
-        self._plan(0.0)
-
-    def _plan(self, delay: float) -> None:
-        loop = asyncio.get_running_loop()
-        when = max(loop.time() + delay, self._flushed + PACE)
-        if self._flush_at is not None:
-            if self._flush_at.when() <= when:
-                return
-            self._flush_at.cancel()
-        self._flush_at = loop.call_at(when, self._flush)
-
-    def _flush(self) -> None:
-        """Repaint the views whose topics changed or whose picture is due to change by itself."""
-        self._flush_at = None
-        if self._teller.covered:
-            return
-        loop = asyncio.get_running_loop()
-        now = self._flushed = loop.time()
-        dirty, self._dirty = self._dirty, set()
-        for place, view in enumerate(self._views):
-            if view.topics & dirty or self._due.get(place, now + 1) <= now:
-                change = view.present()
-                self._due.pop(place, None)
-                if change is not None:
-                    self._due[place] = now + max(change, PACE)
-        if self._due:
-            self._plan(min(self._due.values()) - now)
+        self._pace.mark(*topics)
 
     # Life
 
@@ -182,8 +133,7 @@ class Bridge:
 
     async def aclose(self) -> None:
         """End every task; what was sent is journaled by the desk."""
-        if self._flush_at is not None:
-            self._flush_at.cancel()
+        self._pace.stop()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Which columns of a table stand in a given room, how wide, and in which order their values go."""
+"""Which columns of a table stand in a given room and how wide; which rows, and in which order."""
 
 from __future__ import annotations
 
@@ -102,3 +102,19 @@ def sort_value(text: str) -> tuple[int, list[tuple[int, float, str]]]:
         return (0, [(0, float(found[1]) * _SECONDS[found[2]], "")])
     parts = _NUMBER.split(text.lower())
     return (0, [(0, float(part), "") if part.isdigit() else (1, 0.0, part) for part in parts if part])
+
+
+def arranged(rows: Iterable[Row], wanted: str, sorted_by: tuple[int, bool] | None) -> tuple[Row, ...]:
+    """The rows that hold every word of ``wanted``, in their own order or by a column (and whether descending)."""
+    words = tuple(wanted.lower().split())
+    found: Iterable[Row] = (row for row in rows if holds(row, words)) if words else rows
+    if sorted_by is not None:
+        column, descending = sorted_by
+        found = sorted(found, key=lambda row: sort_value(row.cells[column].text), reverse=descending)
+    return tuple(found)
+
+
+def holds(row: Row, words: tuple[str, ...]) -> bool:
+    """Whether every word, in lower case, stands somewhere in the row."""
+    text = "\n".join(cell.text for cell in row.cells).lower()
+    return all(word in text for word in words)

@@ -6,16 +6,16 @@ jumps half a page, which keeps a slow link from falling behind. A change in the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 
 from rich.style import Style
 from textual import events
 from textual.message import Message
 
 from expb_tui.present.cells import Cell, Row, Table, Tone
-from expb_tui.tui.widgets.columns import Shape, gap_before, natural_widths, shape, sort_value
+from expb_tui.tui.widgets.columns import Shape, arranged, gap_before, holds, natural_widths, shape
 from expb_tui.tui.widgets.line_panel import LinePanel
-from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of
+from expb_tui.tui.widgets.lines import Line, Pen, fit, put_matches, width_of
 
 GUTTER = 2
 """Cells before the first column: the sign of cursor or mark, and a space."""
@@ -123,14 +123,7 @@ class LineTable(LinePanel):
     def _arrange(self, keep: str | None) -> None:
         """Filter and sort, keep the cursor on the row ``keep`` where it is still there."""
         before = self.current_key
-        rows: Iterable[Row] = self._table.rows
-        if self.filter:
-            wanted = tuple(self.filter.lower().split())
-            rows = (row for row in rows if _holds(row, wanted))
-        if self.sorted_by is not None:
-            column, descending = self.sorted_by
-            rows = sorted(rows, key=lambda row: sort_value(row.cells[column].text), reverse=descending)
-        rows = tuple(rows)
+        rows = arranged(self._table.rows, self.filter, self.sorted_by)
         if [row.key for row in rows] != [row.key for row in self._view]:
             self._natural = []
         self._view = rows
@@ -230,26 +223,12 @@ class LineTable(LinePanel):
             text = fit(cell.text, size, glyphs.more, right=current.columns[number].align == "right")
             style = palette.style("mark" if marked and number == 0 else cell.tone, on)
             if any(word in text.lower() for word in self._words):
-                self._put_match(pen, text, style, palette.style("mark", on, bold=True) + _UNDERLINE)
+                put_matches(pen, text, self._words, style, palette.style("mark", on, bold=True) + _UNDERLINE)
             else:
                 pen.put(text, style, size)
             if pen.used >= end:
                 break
         pen.fill(end, plain)
-
-    def _put_match(self, pen: Pen, text: str, style: Style, highlight: Style) -> None:
-        """Draw ``text`` with every match of the last filter highlighted."""
-        folded = text.lower()
-        if len(folded) != len(text):  # a letter that changes its length when lowered: positions would not agree
-            pen.put(text, style)
-            return
-        done = 0
-        while found := min(((at, word) for word in self._words if (at := folded.find(word, done)) >= 0), default=None):
-            at, word = found
-            end = at + len(word)
-            pen.put(text[done:at], style).put(text[at:end], highlight)
-            done = end
-        pen.put(text[done:], style)
 
     def foot(self) -> Line:
         parts: list[Cell] = []
@@ -406,7 +385,7 @@ class LineTable(LinePanel):
             return
         for distance in range(1, count + 1):
             index = (self.cursor + step * distance) % count
-            if _holds(self._view[index], self._words):
+            if holds(self._view[index], self._words):
                 self.move(index - self.cursor)
                 return
 
@@ -436,9 +415,3 @@ _TYPING_KEYS = frozenset({"enter", "escape", "up", "down", "backspace", "ctrl+u"
 
 def _printable(character: str | None) -> bool:
     return character is not None and character.isprintable()
-
-
-def _holds(row: Row, words: tuple[str, ...]) -> bool:
-    """Whether every word stands somewhere in the row."""
-    text = "\n".join(cell.text for cell in row.cells).lower()
-    return all(word in text for word in words)

@@ -142,3 +142,18 @@ class Pen:
             self._text = ""
         strip = Strip(self._segments, self.used)
         return strip if self.used == width else strip.adjust_cell_length(width, style)
+
+
+def put_matches(pen: Pen, text: str, words: Sequence[str], style: Style, highlight: Style) -> None:
+    """Draw ``text`` with every one of ``words`` (in lower case) highlighted."""
+    folded = text.lower()
+    done = 0
+    # A letter that changes its length when lowered would put the highlights in wrong places: then there are none.
+    while len(folded) == len(text):
+        found = min(((at, word) for word in words if (at := folded.find(word, done)) >= 0), default=None)
+        if found is None:
+            break
+        at, end = found[0], found[0] + len(found[1])
+        pen.put(text[done:at], style).put(text[at:end], highlight)
+        done = end
+    pen.put(text[done:], style)
