@@ -1,4 +1,4 @@
-"""A missing part skips a test with its reason; where ``EXPB_TEST_REQUIRE`` names the part, the same skip is a failure."""
+"""A missing part skips a test with its reason; where ``EXPB_TEST_REQUIRE`` names it, the same skip is a failure."""
 
 from __future__ import annotations
 
