@@ -11,18 +11,20 @@ import os
 import selectors
 import signal
 from codecs import getincrementaldecoder
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Protocol
 
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 from expb_tui.tui.pastes import Pastes, Piece
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
 EXIT_HANGUP = 128 + signal.SIGHUP
 _POLL = 0.1
+_NOTCHES = 3
 _PASTE_PATIENCE = 2.0
 """Seconds without input after which a paste that never ended is taken as it is."""
 
@@ -104,7 +106,7 @@ class CockpitDriver(LinuxDriver):
 
         def take(pieces: list[Piece]) -> None:
             for kind, text in pieces:
-                for message in [events.Paste(text)] if kind == "paste" else parser.feed(text):
+                for message in [events.Paste(text)] if kind == "paste" else merged(parser.feed(text)):
                     self.process_message(message)
 
         quiet = 0
@@ -125,6 +127,17 @@ class CockpitDriver(LinuxDriver):
                     take(pastes.give_up())
                 for message in parser.tick():
                     self.process_message(message)
+
+
+def merged(messages: Iterable[Message]) -> Iterator[Message]:
+    """Of many notches of the wheel in one read only a few: a slow link must not scroll on for seconds."""
+    run, before = 0, None
+    for message in messages:
+        turned = type(message) if isinstance(message, events.MouseScrollUp | events.MouseScrollDown) else None
+        run = run + 1 if turned is not None and turned is before else 1
+        before = turned
+        if turned is None or run <= _NOTCHES:
+            yield message
 
 
 def install(app: Ends, loop: asyncio.AbstractEventLoop) -> None:
