@@ -16,6 +16,7 @@ from expb_tui.tui.panes.package import PackagePane
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.host import start
 from expb_tui.tui.screens.task_form import Outcome, TaskFormScreen
+from expb_tui.tui.widgets.lines import Line
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
@@ -39,20 +40,32 @@ class WholePackage(PackagePane):
         assert isinstance(screen, PackageScreen)
         return super().shown or screen.held
 
-    def present(self) -> float | None:
-        change = super().present()
-        held = self.shown
-        if held is not None:
-            left = f"{rows.left(held, self.clock).text} left  " if not held.state.ended else ""
-            self.title = f"Package of the {clean(held.role)}"
-            self.state = (
-                *self.state,
-                *((Cell("  "),) if self.state else ()),
-                *((Cell(left, rows.urgency(held, self.clock)),) if left else ()),
-                rows.state(held, self.glyphs),
-            )
-            self.update()
-        return change
+    @property
+    def state(self) -> Line:
+        """What the pane says, and the countdown, which must be in sight whatever is scrolled."""
+        held = self.shown if self.is_attached else None
+        if held is None:
+            return self._state
+        left = f"{rows.left(held, self.clock).text} left  " if not held.state.ended else ""
+        return (
+            *self._state,
+            *((Cell("  "),) if self._state else ()),
+            *((Cell(left, rows.urgency(held, self.clock)),) if left else ()),
+            rows.state(held, self.glyphs),
+        )
+
+    @state.setter
+    def state(self, state: Line) -> None:
+        self._state = state
+
+    @property
+    def title(self) -> str:
+        held = self.shown if self.is_attached else None
+        return f"Package of the {clean(held.role)}" if held is not None else "Package"
+
+    @title.setter
+    def title(self, title: str) -> None:
+        """The pane's own; this one is named after the role."""
 
     def can(self, action_id: str) -> bool:
         task, held = self.chosen, self.shown
@@ -120,13 +133,7 @@ class PackageScreen(FrameScreen[None]):
     def on_mount(self) -> None:
         self._package.present()
         self._package.focus()
-        self.set_interval(1.0, self._tick)
         start(self, self._read, "read", exclusive=False)
-
-    def _tick(self) -> None:
-        if self.is_current:
-            self._package.present()
-            self.cockpit.draw_frame()
 
     def on_screen_resume(self) -> None:
         """A form above is gone: the package may be another one now."""

@@ -21,6 +21,7 @@ from expb_tui.present import tasks as reading
 from expb_tui.present.cells import Cell, Tone
 from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
+from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.screens.answer import AnswerPanel
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.draft_keeper import DraftKeeper
@@ -42,16 +43,30 @@ _READING = 96
 """Cells of a line that is comfortable to read."""
 
 
-class TaskText(LineText):
-    """What the task asks for."""
+class TaskText(PaneParts, LineText):
+    """What the task asks for, and how long its lease lasts."""
 
     SCOPES: ClassVar[tuple[str, ...]] = ("task", "list")
     BINDINGS = bindings("task")
+    topics = frozenset({"leases"})
 
     def __init__(self, desk: TaskFormScreen) -> None:
         super().__init__(title="Task", id="task-text")
         self.sections: list[Section] = []
         self._desk = desk
+
+    def present(self) -> float | None:
+        held = self._desk.held
+        if held is None:
+            return None
+        left = leases.left(held, self.clock)
+        words = f"{left.text} left  " if not held.state.ended else ""
+        self.state = (
+            *((Cell(words, leases.urgency(held, self.clock)),) if words else ()),
+            leases.state(held, self.glyphs),
+        )
+        self.update()
+        return left.next_change
 
     def wrapped(self, width: int) -> list[Line]:
         return reading.toned_lines(self.sections, min(width, _READING), glyphs=self.look.glyphs)
@@ -125,7 +140,6 @@ class TaskFormScreen(FrameScreen[bool]):
             house.desk, package_uid, task_id, lambda saved, error: self._panel.show_saved(saved, error)
         )
         self._panel = AnswerPanel(self._keeper, self)
-        self._version: int | None = None
         self._submitted = False
 
     def compose_body(self) -> ComposeResult:
@@ -134,9 +148,16 @@ class TaskFormScreen(FrameScreen[bool]):
             yield self._panel
 
     @property
+    def held(self) -> HeldPackage | None:
+        """The package, as the bridge knows it; what ended long ago as it was read here."""
+        found = (item for item in self.cockpit.bridge.held or () if item.uid == self._uid)
+        return next(found, self._held)
+
+    @property
     def held_task(self) -> HeldTask | None:
         """The task, as the journal knows it."""
-        return self._held.task(self._task_id) if self._held else None
+        held = self.held
+        return held.task(self._task_id) if held else None
 
     @property
     def workable(self) -> bool:
@@ -156,8 +177,8 @@ class TaskFormScreen(FrameScreen[bool]):
             self.cockpit.complain(error)
             self.dismiss(False)
             return
-        self.set_interval(1.0, self._tick)
-        await self._tick()
+        self._text.present()
+        self.cockpit.draw_frame()
         if self._first is not None:
             self._first()
 
@@ -184,25 +205,6 @@ class TaskFormScreen(FrameScreen[bool]):
         else:
             kept = await self._house.desk.draft(self._uid, self._task_id)
             await self._panel.load(task, role, kept.values if kept else {}, kept.text if kept else None)
-
-    async def _tick(self) -> None:
-        """The countdown, and what other processes wrote about the package."""
-        version = self._house.journal.version()
-        if version != self._version:
-            self._version = version
-            try:
-                self._held = await self._house.desk.get(self._uid)
-            except ExpbError as error:
-                self.cockpit.complain(error)
-        held, clock = self._held, self._house.clock
-        if held is not None:
-            left = f"{leases.left(held, clock).text} left  " if not held.state.ended else ""
-            self._text.state = (
-                *((Cell(left, leases.urgency(held, clock)),) if left else ()),
-                leases.state(held, self.cockpit.look.glyphs),
-            )
-            self._text.update()
-            self.cockpit.draw_frame()
 
     # Layout and focus
 
