@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,22 +82,30 @@ def _validated(model: type[BaseModel], raw: bytes) -> BaseModel:
         raise shape_problem(error) from None
 
 
-async def read_bytes(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-    """The request body. Raises 413 as soon as it is known to be too long."""
+async def read_bytes(receive: Receive, headers: Mapping[str, str], limit: int, seconds: float) -> bytes:
+    """The request body. Raises 413 as soon as it is known to be too long, 408 where it does not come in time."""
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
-        raise Problem(413, "body-too-large", f"A body may have {limit} bytes.", shape=True)
-    body = b""
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(400, "invalid-json", "The request ended before its body.", shape=True)
-        chunk: bytes = message.get("body", b"")
-        body += chunk
-        if len(body) > limit:
-            raise Problem(413, "body-too-large", f"A body may have {limit} bytes.", shape=True)
-        if not message.get("more_body", False):
-            return body
+        raise _too_large(limit)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message: Message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "invalid-json", "The request ended before its body.", shape=True)
+                body += message.get("body", b"")
+                if len(body) > limit:
+                    raise _too_large(limit)
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        late = f"The body did not come within {seconds:g} s."
+        raise Problem(408, "request-timeout", late, headers={"Connection": "close"}, shape=True) from None
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(413, "body-too-large", f"A body may have {limit} bytes.", shape=True)
 
 
 def invalid_json() -> Problem:

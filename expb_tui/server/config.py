@@ -48,10 +48,14 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """Bytes, and requests per minute. Sources: contract, sections 1.9 and 2.8."""
+    """Bytes, seconds, and requests per minute. Sources: contract, sections 1.9 and 2.8."""
 
     body: int = 1024 * 1024
     form: int = 16 * 1024
+    head_seconds: float = 20.0
+    """A connection without a complete request head after this long is dropped."""
+    body_seconds: float = 30.0
+    """A request without its complete body after this long is refused."""
     oauth_per_minute: int = 120
     sign_in_failures: int = 10
     """Wrong passwords for one e-mail address within the window, before further tries are refused unseen."""

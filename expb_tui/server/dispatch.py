@@ -59,7 +59,8 @@ class Endpoint:
             body = b""
             if operation.body is not None:
                 _check_media(operation, headers)
-                body = await read_bytes(receive, headers, self._services.settings.limits.body)
+                limits = self._services.settings.limits
+                body = await read_bytes(receive, headers, limits.body, limits.body_seconds)
             params = _uids(scope["path_params"])
             incoming = Incoming(operation, path, params, query, headers, body, facts.request_id)
             answer = await perform(self._services, incoming)

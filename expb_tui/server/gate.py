@@ -48,7 +48,7 @@ class Gate:
         path: str = scope["path"]
         host = headers.get("host", "")
         if behind_proxy:
-            host = headers.get("x-forwarded-host", host)
+            host = _last(headers, "x-forwarded-host") or host
         refusal: Response | None = None
         if not self._own_host(host):
             if not path.startswith(OAUTH_PREFIX):
@@ -112,6 +112,7 @@ class _Windows:
         self._windows: dict[str, tuple[float, int]] = {}
 
     def admit(self, address: str) -> bool:
+        address = _neighbourhood(address)
         now = time.monotonic()
         start, count = self._windows.get(address, (now, 0))
         if now - start >= _WINDOW:
@@ -122,13 +123,33 @@ class _Windows:
         return count < self._limit
 
 
-def _client(peer: str, headers: Headers) -> str:
-    """The last address of X-Forwarded-For: the one that the trusted proxy itself saw."""
-    last = headers.get("x-forwarded-for", "").rsplit(",", 1)[-1].strip()
+def _neighbourhood(address: str) -> str:
+    """What is counted together: an IPv4 address, or the /64 that one IPv6 subscriber has."""
     try:
-        return str(ipaddress.ip_address(last.strip("[]")))
+        parsed = ipaddress.ip_address(address)
     except ValueError:
-        return peer
+        return address
+    if parsed.version == 4:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
+
+
+def _client(peer: str, headers: Headers) -> str:
+    """The last address of X-Forwarded-For: the one that the trusted proxy itself saw, with or without a port."""
+    last = _last(headers, "x-forwarded-for")
+    for text in (last.strip("[]"), urlsplit(f"//{last}").netloc.rpartition(":")[0].strip("[]")):
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            continue
+    return peer
+
+
+def _last(headers: Headers, name: str) -> str:
+    """The last entry of a list header: the proxy's own, on whatever line it stands; earlier ones are the client's."""
+    return ",".join(headers.getlist(name)).rsplit(",", 1)[-1].strip()
 
 
 def _within(address: str, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:

@@ -202,7 +202,7 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 def _problem_statuses(operation: Operation) -> set[int]:
     if operation.path.startswith("/oauth/"):
-        form = {400, 403, 413} if operation.method == "POST" else set()
+        form = {400, 403, 408, 413} if operation.method == "POST" else set()
         return form | {421, 429, 500, 503}
     statuses = {421, 500, 503, *operation.problems}
     if not operation.raw:
@@ -212,7 +212,7 @@ def _problem_statuses(operation: Operation) -> set[int]:
     if operation.who is not Who.ANYONE:
         statuses |= {401, 403, 404}
     if operation.writes:
-        statuses |= {409, 413, 415, 422, 429}
+        statuses |= {408, 409, 413, 415, 422, 429}
     if operation.method == "PATCH":
         statuses |= {412, 428}
     return statuses

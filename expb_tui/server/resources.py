@@ -11,6 +11,7 @@ A kind is declared once::
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -155,8 +156,21 @@ LabelKey = Annotated[str, Field(strict=True, pattern=LABEL_KEY)]
 LabelValue = Annotated[str, Field(strict=True, pattern=LABEL_VALUE)]
 
 
+def printable(text: str) -> str:
+    """The text, without anything that a reader cannot see or that turns what they see around.
+
+    Raises ``ValueError`` for control, format (bidi among them), surrogate and unassigned characters, and line breaks.
+    """
+    if any(unicodedata.category(character) in _UNSEEN for character in text):
+        raise ValueError("must not hold control, invisible or direction-changing characters")
+    return text
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+
+
 def _clean_name(name: str) -> str:
-    trimmed = name.strip()
+    trimmed = printable(name).strip()
     if not trimmed:
         raise ValueError("must not be blank")
     if len(trimmed.encode()) > 200:
@@ -164,7 +178,8 @@ def _clean_name(name: str) -> str:
     return trimmed
 
 
-PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$"
+"""The part of ``printable`` that a JSON schema can say."""
 
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=200, pattern=PRINTABLE), AfterValidator(_clean_name)]
 Description = Annotated[str, Field(strict=True, max_length=65_536)]

@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 
 from expb_tui.server.app import build_app
 from expb_tui.server.config import ServerError, ServerSettings
+from expb_tui.server.connections import ACCEPT_AT_ONCE, QuietAccepting, connection_cap, patient_protocol
 from expb_tui.server.context import Services
 from expb_tui.server.store.migrate import migrate
 
@@ -70,9 +71,11 @@ class RunningServer:
 
     def run(self, ready: Callable[[Address], None]) -> None:
         """Serve; ``ready`` is called once when requests are accepted. Blocks."""
+        settings = self.services.settings
         config = uvicorn.Config(
             self.app,
-            http="h11",
+            http=patient_protocol(connection_cap(settings.workers), settings.limits.head_seconds),
+            ws="none",
             loop="asyncio",
             lifespan="on",
             log_config=None,
@@ -82,7 +85,7 @@ class RunningServer:
             date_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=_GRACE,
-            backlog=_BACKLOG,
+            backlog=ACCEPT_AT_ONCE,
         )
         self._server = _Server(config, lambda: ready(self.address), self.services)
         self._server.run(sockets=[self._socket])
@@ -106,14 +109,14 @@ def serve(settings: ServerSettings, *, ready: Callable[[Address], None]) -> None
 
 
 def log_to_standard_error() -> None:
-    """Warnings and errors, without requests' queries, headers or bodies."""
+    """Errors, without requests' queries, headers or bodies; what clients do wrong is not logged at all."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     for name in ("expb_tui.server", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(logging.WARNING)
+        logger.setLevel(logging.WARNING if name == "expb_tui.server" else logging.ERROR)
 
 
 class _Server(uvicorn.Server):
@@ -135,7 +138,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(QuietAccepting())
         await super().startup(sockets)
+        for sock in sockets or ():
+            # asyncio listened again with its own, short queue.
+            sock.listen(_BACKLOG)
         if self.started and not self.should_exit:
             self._accepting()
 

@@ -57,6 +57,11 @@ def world(server: LocalServer) -> Iterator[World]:
         api.http.close()
 
 
+def problem_document(answer: httpx.Response) -> dict[str, Any]:
+    """What a refusal says, without what differs from request to request."""
+    return {key: value for key, value in answer.json().items() if key != "requestId"}
+
+
 def new_agent(world: World, name: str = "second") -> dict[str, Any]:
     place = f"/v1/accounts/{world.server.account_id}/agent-identities"
     return world.owner.make(place, envelope("agent-identities", name=name))
@@ -346,8 +351,16 @@ def test_memberships_keep_an_owner(world: World) -> None:
     assert world.owner.patch(plain, {"spec": {"role": "owner"}}, version=2).status_code == 200
     assert world.member.patch(own, {"operation": "deactivate"}).json()["status"]["phase"] == "inactive"
     problem(world.owner.get("/v1/principal"), 401, "unauthenticated")
-    unknown = envelope("account-memberships", {"userId": "0" * 36, "role": "member"})
-    problem(world.member.post(f"/v1/accounts/{account}/memberships", unknown), 409, "invalid-reference")
+    # Nobody is put into an account by somebody who never shared one with them; nor is it told who exists.
+    memberships = f"/v1/accounts/{world.stranger_account}/memberships"
+    refusals = [
+        problem_document(
+            world.stranger.post(memberships, envelope("account-memberships", {"userId": uid, "role": "admin"}))
+        )
+        for uid in ("0" * 36, world.member_id)
+    ]
+    assert refusals[0] == refusals[1]
+    assert refusals[0]["code"] == "invalid-reference"
     twice = envelope("account-memberships", {"userId": world.member_id, "role": "member"})
     problem(world.member.post(f"/v1/accounts/{account}/memberships", twice), 409, "already-exists")
 

@@ -308,5 +308,25 @@ def test_a_trusted_proxy_says_who_is_calling(server_factory: ServerFactory) -> N
         public = {**forwarded, "X-Forwarded-Host": "bench.example.test"}
         started = http.post("/oauth/device_authorization", data={"client_id": CLIENT_ID}, headers=public).json()
         assert started["verification_uri"] == "https://bench.example.test/oauth/device"
+        # What the client says of itself stands before what the proxy says, on whatever line.
+        lines = [("X-Forwarded-For", "10.0.0.1"), ("X-Forwarded-For", "[2001:db8::7]:4711")]
+        hosts = [("X-Forwarded-Host", "bench.example.test"), ("X-Forwarded-Host", "evil.example")]
+        problem(http.get("/v1/service-configuration", headers=hosts), 421, "misdirected-request")
+        http.post("/oauth/device_authorization", data={"client_id": CLIENT_ID}, headers=[*lines, *reversed(hosts)])
+        ported = [("X-Forwarded-For", "192.0.2.1:567"), *reversed(hosts)]
+        http.post("/oauth/device_authorization", data={"client_id": CLIENT_ID}, headers=ported)
     with trusting.services.database.read() as conn:
-        assert conn.execute(select(device_requests.c.ip_address)).scalar_one() == "203.0.113.9"
+        seen = conn.execute(select(device_requests.c.ip_address).order_by(device_requests.c.created_at)).scalars()
+        assert list(seen) == ["203.0.113.9", "2001:db8::7", "192.0.2.1"]
+
+
+def test_one_ipv6_network_is_one_caller(server_factory: ServerFactory) -> None:
+    server = server_factory(trusted_proxy="127.0.0.1", limits=RequestLimits(oauth_per_minute=10))
+    with server.client() as http:
+
+        def ask(address: str) -> int:
+            return http.get("/oauth/device", headers={"X-Forwarded-For": address}).status_code
+
+        assert [ask(f"2001:db8:1:2::{number:x}") for number in range(12)] == [200] * 10 + [429] * 2
+        assert ask("2001:db8:1:3::1") == 200
+        assert [ask(f"::ffff:192.0.2.{number}") for number in range(12)] == [200] * 12

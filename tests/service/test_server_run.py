@@ -112,6 +112,39 @@ def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
         assert caught.value.code == "database-unusable"
 
 
+def test_one_file_has_one_server_by_whatever_name(tmp_path: Path) -> None:
+    file = tmp_path / "real.sqlite"
+    (tmp_path / "folder").symlink_to(tmp_path)
+    (tmp_path / "link.sqlite").symlink_to(file)
+    first = RunningServer(settings_for(f"sqlite:///{file}"))
+    (tmp_path / "inside").mkdir()
+    for name in ("link.sqlite", "folder/real.sqlite", "inside/../real.sqlite", "./real.sqlite"):
+        with pytest.raises(ServerError) as caught:
+            RunningServer(settings_for(f"sqlite:///{tmp_path}/{name}"))
+        assert caught.value.code == "database-in-use", name
+    first.close()
+    (tmp_path / "hard.sqlite").hardlink_to(file)
+    with pytest.raises(ServerError) as caught:
+        RunningServer(settings_for(f"sqlite:///{tmp_path}/hard.sqlite"))
+    assert caught.value.code == "database-linked"
+
+
+def test_the_files_are_the_owners(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = os.umask(0o022)
+    try:
+        server = RunningServer(settings_for(f"sqlite:///{tmp_path}/x.sqlite"))
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert len(files) >= 3
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    server.close()
+    assert "can be read by other users" not in caplog.text
+    (tmp_path / "x.sqlite").chmod(0o644)
+    RunningServer(settings_for(f"sqlite:///{tmp_path}/x.sqlite")).close()
+    assert "can be read by other users" in caplog.text
+
+
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/x.sqlite"
     RunningServer(settings_for(database)).close()

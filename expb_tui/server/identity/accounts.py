@@ -133,11 +133,10 @@ def post_membership(call: Call, body: Create[MembershipSpec]) -> Answer:
     account_admin(call, call.path["account"])
     if body.spec.role == "owner":
         account_owner(call, call.path["account"])
-    known = call.one(select(users.c.id).where(users.c.id == body.spec.user_id, users.c.phase == "active"))
-    if known is None:
-        raise Problem(
-            409, "invalid-reference", "There is no such user.", fields={"spec.userId": "is not an active user"}
-        )
+    if not _knows(call, body.spec.user_id):
+        # The same for nobody at all: who is on this server is not told, and strangers are invited, not put in.
+        wrong = {"spec.userId": "is not an active user with whom you share an account; invite them instead"}
+        raise Problem(409, "invalid-reference", "There is no such user for you.", fields=wrong)
     row = call.insert(
         ACCOUNT_MEMBERSHIPS,
         name=body.metadata.name,
@@ -148,6 +147,23 @@ def post_membership(call: Call, body: Create[MembershipSpec]) -> Answer:
         taken="That user has a membership here already.",
     )
     return created(ACCOUNT_MEMBERSHIPS, row)
+
+
+def _knows(call: Call, user_id: str) -> bool:
+    """Whether the caller and an active user are, or were, in one account that the caller is in now."""
+    mine, theirs = account_memberships.alias(), account_memberships.alias()
+    query = (
+        select(users.c.id)
+        .join(theirs, theirs.c.user_id == users.c.id)
+        .join(mine, mine.c.account_id == theirs.c.account_id)
+        .where(
+            users.c.id == user_id,
+            users.c.phase == "active",
+            mine.c.user_id == call.me.user_id,
+            mine.c.phase == "active",
+        )
+    )
+    return call.conn.execute(query.limit(1)).one_or_none() is not None
 
 
 def _membership(call: Call) -> RowOf:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from sqlalchemy import select
 
 from expb_tui.server.context import Answer, Call, created, item, result
@@ -18,7 +18,7 @@ from expb_tui.server.identity.authentication import new_secret, verifier
 from expb_tui.server.identity.kinds import ACCOUNT_INVITATIONS, ACCOUNT_MEMBERSHIPS, PROFILES
 from expb_tui.server.offers import offer_list, offer_patch, offer_read
 from expb_tui.server.problems import Problem, already_exists, not_found
-from expb_tui.server.resources import REVOKE, Create, Patch, RowOf, create_body, name_key
+from expb_tui.server.resources import REVOKE, Create, Patch, RowOf, create_body, name_key, printable
 from expb_tui.server.routing import Operations, Param, Who
 from expb_tui.server.store.schema import account_invitations, account_memberships, users
 from expb_tui.wire.base import AnyResource, WireModel
@@ -28,7 +28,8 @@ operations = Operations("invitations")
 TOKEN_HEADER = "X-Invitation-Token"  # noqa: S105 - the name of a header
 _CLOSED = "The invitation was accepted or revoked, or has expired."
 
-Email = Annotated[str, Field(strict=True, min_length=3, max_length=320, pattern=r"^[^@\s\x00-\x1f]+@[^@\s\x00-\x1f]+$")]
+_ADDRESS = r"^[^@\s\x00-\x1f]+@[^@\s\x00-\x1f]+$"
+Email = Annotated[str, Field(strict=True, min_length=3, max_length=320, pattern=_ADDRESS), AfterValidator(printable)]
 
 
 class InvitationSpec(WireModel):

@@ -14,7 +14,7 @@ from expb_tui.server.identity.kinds import PROFILES, SESSIONS, SIGN_IN_METHODS
 from expb_tui.server.oauth.sessions import revoke_session
 from expb_tui.server.offers import Changes, offer_list, offer_patch, offer_read
 from expb_tui.server.problems import Problem, not_found
-from expb_tui.server.resources import REVOKE, Command, Patch, RowOf, edit_body, name_key
+from expb_tui.server.resources import REVOKE, Command, Patch, RowOf, edit_body, name_key, printable
 from expb_tui.server.routing import CURSOR_QUERY, Operations, Who
 from expb_tui.server.store.schema import account_memberships, accounts, sessions, sign_in_methods
 from expb_tui.wire.base import AnyResource, Page, WireModel
@@ -60,15 +60,15 @@ def principal(call: Call) -> Answer:
     return Answer(found.wire())
 
 
-def _at_most_200_bytes(text: str) -> str:
+def _display_name(text: str) -> str:
     if len(text.encode()) > 200:
         raise ValueError("must be at most 200 bytes")
-    return text
+    return printable(text)
 
 
 class ProfileSpec(WireModel):
     display_name: (
-        Annotated[str, Field(strict=True, min_length=1, max_length=200), AfterValidator(_at_most_200_bytes)] | None
+        Annotated[str, Field(strict=True, min_length=1, max_length=200), AfterValidator(_display_name)] | None
     ) = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from sqlalchemy import ColumnElement, or_, select
 
 from expb_tui.server import lists
@@ -25,6 +25,7 @@ from expb_tui.server.resources import (
     RowOf,
     create_body,
     edit_body,
+    printable,
 )
 from expb_tui.server.routing import LIST_QUERY, SEARCH_QUERY, Operations, Param, Who
 from expb_tui.server.store.schema import (
@@ -39,7 +40,7 @@ from expb_tui.wire.identity import Project
 
 operations = Operations("projects")
 
-Target = Annotated[str, Field(strict=True, max_length=2048, pattern=PRINTABLE)]
+Target = Annotated[str, Field(strict=True, max_length=2048, pattern=PRINTABLE), AfterValidator(printable)]
 
 
 class ProjectSpec(WireModel):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,9 +27,11 @@ class Refusal:
     error: str
     description: str
     status: int = 400
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def response(self) -> JSONResponse:
-        return JSONResponse({"error": self.error, "error_description": self.description}, self.status, NO_STORE)
+        body = {"error": self.error, "error_description": self.description}
+        return JSONResponse(body, self.status, {**NO_STORE, **self.headers})
 
 
 class FormError(Exception):
@@ -50,9 +53,10 @@ async def read_form(exchange: Exchange) -> dict[str, str]:
     if media != FORM_TYPE:
         raise FormError(invalid_request(f"send {FORM_TYPE}"))
     try:
-        body = await read_bytes(request.receive, request.headers, exchange.services.settings.limits.form)
+        limits = exchange.services.settings.limits
+        body = await read_bytes(request.receive, request.headers, limits.form, limits.body_seconds)
     except Problem as problem:
-        raise FormError(invalid_request(problem.detail, problem.status)) from problem
+        raise FormError(Refusal("invalid_request", problem.detail, problem.status, problem.headers)) from problem
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError as error:

@@ -80,7 +80,9 @@ async def submit(exchange: Exchange) -> HTMLResponse:
     try:
         fields = await read_form(exchange)
     except FormError as error:
-        return pages.refusal(error.refusal.status, "Not understood", error.refusal.description)
+        page = pages.refusal(error.refusal.status, "Not understood", error.refusal.description)
+        page.headers.update(error.refusal.headers)
+        return page
     code, email = normal_code(fields.get("user_code", "")), fields.get("email", "").strip()
     if fields.get("auth_ticket"):
         outcome = await services.database.run_write(_with_ticket, services, fields, code, email)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ from expb_tui.server.config import ServerError
 from expb_tui.server.events import flush_events
 
 ResultT = TypeVar("ResultT")
+
+log = logging.getLogger("expb_tui.server")
 
 _CLOCK = select(func.clock_timestamp())
 _SQLITE_BUSY_SECONDS = 5.0
@@ -72,9 +75,11 @@ class Database:
         else:
             if not self.url.database or self.url.database == ":memory:":
                 raise ServerError("The database must be a file", next_step="Give --database sqlite:///FILE")
-            self._file_lock = _lock_file(Path(self.url.database))
-            self._writer = _sqlite_engine(self.url.database, 1, synchronous)
-            self._reader = _sqlite_engine(self.url.database, workers, synchronous)
+            file = Path(self.url.database).resolve()
+            self._file_lock = _lock_file(file)
+            _make_private(file)
+            self._writer = _sqlite_engine(str(file), 1, synchronous)
+            self._reader = _sqlite_engine(str(file), workers, synchronous)
             self._write_threads = ThreadPoolExecutor(1, thread_name_prefix="expb-write")
             self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-read")
 
@@ -169,8 +174,29 @@ def _sqlite_engine(path: str, size: int, synchronous: str) -> Engine:
     return engine
 
 
+def _make_private(path: Path) -> None:
+    """Create the database for its owner only; SQLite gives its other files the same mode.
+
+    Raises ``ServerError`` for a file with several names: each would have a lock of its own.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if status.st_nlink > 1:
+        raise ServerError(
+            f"The database {path} has several names",
+            cause="hard links to one file cannot be told apart from several databases",
+            next_step="Remove the other links, or copy the file",
+            code="database-linked",
+        )
+    if status.st_mode & 0o077:
+        log.warning("the database %s can be read by other users of this host (mode %03o)", path, status.st_mode & 0o777)
+
+
 def _lock_file(path: Path) -> int:
-    """A kernel lock beside the database, never unlinked; gone with the process however it ends."""
+    """A kernel lock beside the database (by its real path), never unlinked; it goes with the process."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
