@@ -234,6 +234,121 @@ async def test_what_is_not_known_is_said_and_settled_later(tmp_path: Path, serve
         assert len(packages_of(server)) == 1
 
 
+def lists(request: Request) -> bool:
+    return request.method == "GET" and request.path.endswith("/work-packages")
+
+
+def reads(request: Request) -> bool:
+    return request.method == "GET" and "/work-packages/" in request.path
+
+
+@pytest.mark.parametrize(
+    ("looking", "arrives"),
+    [(problem(503, "unavailable"), True), (problem(404, "not-found"), False), (Reply(404, b"no route"), True)],
+)
+async def test_a_look_that_fails_says_nothing_about_the_claim(
+    tmp_path: Path, server: LocalServer, looking: Reply, arrives: bool
+) -> None:
+    async with through(tmp_path, server, patience=1.5) as (way, home):
+        gone = replace(problem(502, "bad-gateway", retry_after="0"), arrives=arrives)
+        way.fault = lambda request: gone if posts("work-packages")(request) else looking if lists(request) else "pass"
+        session = home.session()
+        with pytest.raises(Unresolved) as caught:
+            await home.desk.request(session, server.project_id, "ideator")
+        assert "502 bad-gateway" in caught.value.cause
+        assert "GET" not in str(caught.value)
+        assert len({request.key for request in way.seen("POST", "work-packages")}) == 1
+        (pending,) = await home.desk.pending()
+        assert (pending.kind, pending.waiting) == ("claim", False)
+        way.fault = lambda request: "pass"
+        (found,) = await home.desk.resolve(session)
+        assert found.state is (LeaseState.TOKEN_LOST if arrives else LeaseState.ACTIVE)
+        assert len(packages_of(server)) == 1
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("refusal", [problem(502, "bad-gateway", retry_after="0"), problem(409, "task-closed")])
+async def test_a_read_that_fails_says_nothing_about_the_submission(
+    tmp_path: Path, server: LocalServer, refusal: Reply, arrives: bool
+) -> None:
+    async with through(tmp_path, server, patience=1.5) as (way, home):
+        session = home.session()
+        held = await home.claim(session)
+        first = once(posts("submissions"), replace(problem(502, "bad-gateway", retry_after="0"), arrives=arrives))
+
+        def fault(request: Request) -> str | Reply:
+            if reads(request):
+                return problem(404, "not-found")
+            verdict = first(request)
+            return refusal if verdict == "pass" and posts("submissions")(request) else verdict
+
+        way.fault = fault
+        with pytest.raises(Unresolved) as caught:
+            await home.desk.submit(session, held.uid, home.body(held))
+        assert "/submissions was refused" in caught.value.cause
+        (pending,) = await home.desk.pending()
+        assert (pending.kind, pending.waiting) == ("submit", False)
+        way.fault = lambda request: "pass"
+        (settled,) = await home.desk.resolve(session)
+        assert settled.state is LeaseState.COMPLETED
+        assert len(await home.desk.receipts()) == 1
+
+
+async def test_a_refused_submission_whose_package_cannot_be_read_is_refused(
+    tmp_path: Path, server: LocalServer
+) -> None:
+    async with through(tmp_path, server) as (way, home):
+        session = home.session()
+        held = await home.claim(session)
+        closed = problem(409, "task-closed")
+        way.fault = lambda request: closed if posts("submissions")(request) else "drop" if reads(request) else "pass"
+        with pytest.raises(ApiProblem) as caught:
+            await home.desk.submit(session, held.uid, home.body(held))
+        assert caught.value.code == "task-closed"
+        assert await home.desk.pending() == []
+
+
+async def test_a_refusal_after_a_lost_answer_is_looked_into(tmp_path: Path, server: LocalServer) -> None:
+    async with through(tmp_path, server) as (way, home):
+        lost = once(posts("work-packages"), replace(problem(502, "bad-gateway", retry_after="0"), arrives=True))
+        full = problem(409, "limit-exceeded")
+
+        def fault(request: Request) -> str | Reply:
+            verdict = lost(request)
+            return full if verdict == "pass" and posts("work-packages")(request) else verdict
+
+        way.fault = fault
+        outcome = await home.desk.request(home.session(), server.project_id, "ideator")
+        assert outcome.kind == "token-lost"
+        assert len(packages_of(server)) == 1
+
+
+async def test_too_many_requests_needs_no_look(tmp_path: Path, server: LocalServer) -> None:
+    async with through(tmp_path, server) as (way, home):
+        busy = problem(429, "rate-limited", retry_after="0")
+        way.fault = once(posts("work-packages"), busy, times=3)
+        await home.claim(home.session())
+        assert len({request.key for request in way.seen("POST", "work-packages")}) == 2
+        assert not way.seen("GET", "work-packages")
+
+
+async def test_a_release_without_an_answer_is_looked_up_later(tmp_path: Path, server: LocalServer) -> None:
+    async with through(tmp_path, server) as (way, home):
+        session = home.session()
+        held = await home.claim(session)
+
+        def fault(request: Request) -> str | Reply:
+            sent = bool(way.seen("PATCH", held.uid))
+            return "lose" if request.method == "PATCH" else "drop" if sent and reads(request) else "pass"
+
+        way.fault = fault
+        with pytest.raises(Unresolved):
+            await home.desk.release(session, held.uid)
+        way.fault = lambda request: "pass"
+        (settled,) = await home.desk.resolve(session)
+        assert settled.state is LeaseState.RELEASED
+
+
 def fill_up(home: Home) -> None:
     """From now on the journal cannot grow, whatever is given up."""
     connection = home.journal._door._writing.connection

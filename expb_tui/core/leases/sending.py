@@ -48,10 +48,13 @@ class Attempt(Generic[T]):
     """Seconds after which no further try is begun."""
     clock: Clock
     uncertain: bool = False
-    """Some try may have been carried out without its answer arriving."""
+    """Some try may have been carried out without its answer arriving, and no look since then says that it was not."""
 
     async def run(self) -> T:
-        """The result. Raises ``StillUnknown``, or the ``RequestFailure`` of an operation that did not happen."""
+        """The result. Raises ``StillUnknown``, or the ``RequestFailure`` of an operation that did not happen.
+
+        What a look fails with is never taken for an answer to the operation.
+        """
         until = self.clock.ticks() + self.patience
         pause, same_key = _FIRST_PAUSE, 0
         while True:
@@ -60,7 +63,7 @@ class Attempt(Generic[T]):
             except ApiProblem as problem:
                 running = problem.code == "idempotency-in-progress"
                 if problem.status not in _AGAIN and not running:
-                    raise
+                    return await self._last_look(problem)
                 failure: RequestFailure = problem
                 wait = problem.retry_after if problem.retry_after is not None else pause
                 same_key += not running
@@ -79,23 +82,32 @@ class Attempt(Generic[T]):
             await asyncio.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
             if same_key >= _SAME_KEY_ANSWERS:
-                found = await self.look()
+                try:
+                    found = await self._looked()
+                except RequestFailure:
+                    continue  # it may have happened: neither a fresh key, nor an end
                 if found is not None:
                     return found
                 self.key, same_key = await self.fresh_key(), 0
 
-    async def _last_look(self, failure: RequestFailure) -> T:
+    async def _looked(self) -> T | None:
         if not self.uncertain:
-            raise failure
+            return None
+        found = await self.look()
+        self.uncertain = False
+        return found
+
+    async def _last_look(self, failure: RequestFailure) -> T:
         try:
-            found = await self.look()
+            found = await self._looked()
         except RequestFailure:
             raise StillUnknown(failure) from failure
         if found is not None:
             return found
-        if isinstance(failure, ApiProblem):
-            raise failure  # the server answered, and its records say that nothing happened
-        raise StillUnknown(failure) from failure
+        if failure.outcome_unknown and not isinstance(failure, ApiProblem):
+            self.uncertain = True
+            raise StillUnknown(failure) from failure
+        raise failure  # not sent, refused, or answered by a server whose records say that nothing happened
 
 
 @asynccontextmanager

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from expb_tui.core.api.failures import ApiProblem
+from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.api.work import PackageAnswer, SubmissionAnswer
 from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.claims import new_key
 from expb_tui.core.leases.confirming import digest_of, shown, task_id_of, took
 from expb_tui.core.leases.context import Context
-from expb_tui.core.leases.model import LeaseLost, NotHeld, Raw, Receipt, SubmitOutcome, TokenLost, Unresolved
+from expb_tui.core.leases.model import NotHeld, Raw, Receipt, SubmitOutcome, Unresolved
 from expb_tui.core.leases.schema import Intent, PackageRow
 from expb_tui.core.leases.sending import Attempt, StillUnknown
 from expb_tui.core.leases.upkeep import judge, read, usable_token
@@ -81,9 +81,8 @@ async def run_submission(context: Context, session: Session, row: PackageRow, in
             cause=unknown.failure.lines()[0],
             next_step="The draft stays; show the package to see whether it arrived, before you send it again",
         ) from unknown
-    except ExpbError as problem:
-        refused = isinstance(problem, (ApiProblem, LeaseLost, TokenLost)) or problem.code == "task-closed"
-        if attempt.uncertain and not refused:
+    except ExpbError:
+        if attempt.uncertain:
             await context.journal.give_up(current)
         else:
             await context.journal.settle(current, "refused")
@@ -105,10 +104,16 @@ async def _send(
         except ApiProblem as problem:
             if problem.status != 409 or problem.code.startswith("idempotency-"):
                 raise
-            found = await confirmed_by_reading(context, session, row, intent, uncertain=attempt.uncertain)
-            if found is not None:
-                return found
-            verdict, row = await judge(context, session, row, problem)
+            try:
+                found = await confirmed_by_reading(context, session, row, intent, uncertain=attempt.uncertain)
+                if found is not None:
+                    return found
+                attempt.uncertain = False
+                verdict, row = await judge(context, session, row, problem)
+            except RequestFailure as failure:
+                if attempt.uncertain:
+                    raise StillUnknown(problem) from failure
+                raise problem from failure
             if verdict != "retry":
                 raise _closed(problem, intent) from problem
             # The refusal may have been stored under the key: the newer token goes with a fresh one.

@@ -13,7 +13,7 @@ from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.claims import new_key
 from expb_tui.core.leases.confirming import ended, extended
 from expb_tui.core.leases.context import Context
-from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost
+from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost, Unresolved
 from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow, merged
 from expb_tui.core.leases.sending import package_lock
 from expb_tui.core.leases.states import TOKEN_LOST_STEP, held_of
@@ -285,7 +285,11 @@ async def _after_silence(
         row, seen = await read(context, session, row)
     except RequestFailure:
         await context.journal.give_up(intent)
-        raise failure from None
+        raise Unresolved(
+            "The release was sent, and its answer is not known",
+            cause=failure.lines()[0],
+            next_step="Show the package to see whether it was given back",
+        ) from failure
     if row.phase not in ENDED_PHASES:
         await context.journal.settle(intent, "not-done")
         raise failure
