@@ -254,6 +254,8 @@ class _CountedResponse(StreamingResponse):
     media=EVENT_STREAM_TYPE,
     query=(Param("project_id", description="Only of this project."),),
     headers=(Param("Last-Event-ID", description="Go on after this event; an unknown one is answered by `reset`."),),
+    answers={200: None},
+    problems=(429,),
 )
 async def stream_events(exchange: Exchange) -> Response:
     services, caller = exchange.services, exchange.caller

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from pydantic_core import to_json
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
 from expb_tui.server.context import Answer, Call
 from expb_tui.server.problems import Problem
@@ -21,6 +22,8 @@ from expb_tui.wire.base import instant_text
 
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 1024
+LARGEST_PAGE = 8 * 1024 * 1024
+"""Bytes after which a page takes no further item."""
 _NEWEST_FIRST = "newest"
 
 
@@ -48,19 +51,37 @@ def page(
             or_(columns.created_at < created, and_(columns.created_at == created, columns.id < uid))
         )
     statement = statement.order_by(columns.created_at.desc(), columns.id.desc()).limit(limit + 1)
-    rows = call.conn.execute(statement).all()
-    more = len(rows) > limit
-    rows = rows[:limit]
-    body: dict[str, Any] = {"items": [show(row) if show else envelope(kind, row) for row in rows], "limit": limit}
-    if more:
-        last = rows[-1]
+    items, last, more = _fill(call, statement, limit, show or (lambda row: envelope(kind, row)))
+    body: dict[str, Any] = {"items": items, "limit": limit}
+    if more and last is not None:
         body["next"] = _write_cursor(order, [instant_text(last.created_at), last.id])
     if more or "cursor" in query:
         counted = kind.select.where(*conditions).order_by(None).subquery()
         body["total"] = call.conn.execute(select(func.count()).select_from(counted)).scalar_one()
     else:
-        body["total"] = len(rows)
+        body["total"] = len(items)
     return Answer(body)
+
+
+def _fill(
+    call: Call, statement: Select[Any], limit: int, show: Callable[[RowOf], Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], RowOf | None, bool]:
+    """The items of a page, the last row in it, and whether there are more.
+
+    A page ends early where it grows large: clients read no more than 32 MiB (contract, section 1.9).
+    """
+    items: list[Mapping[str, Any]] = []
+    last, size = None, 0
+    # Rows come as they are taken, not all into memory first.
+    result = call.conn.execute(statement, execution_options={"stream_results": True})
+    for row in result:
+        if len(items) == limit or size > LARGEST_PAGE:
+            result.close()
+            return items, last, True
+        items.append(show(row))
+        size += len(to_json(items[-1]))
+        last = row
+    return items, last, False
 
 
 def page_of(

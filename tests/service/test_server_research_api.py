@@ -303,3 +303,34 @@ def test_every_selectable_path_selects_on_both_databases(either_server: LocalSer
         assert {item["spec"]["verdict"] for item in accepted} == {"accept"}
         unlike = owner.items(project(either_server, "results"), fields="spec.conclusion!=supported")
         assert {item["spec"]["conclusion"] for item in unlike} == {"refuted"}
+
+
+def test_a_page_of_large_records_ends_early_and_goes_on(either_server: LocalServer) -> None:
+    database = either_server.services.database
+    with Api(either_server, either_server.sign_in()["access_token"]) as owner:
+        objective = owner.items(project(either_server, "objectives"))[0]["metadata"]
+        known = {item["metadata"]["uid"] for item in owner.items(project(either_server, "hypotheses"))}
+        with database.write() as conn:
+            unit = Unit(conn, database)
+            for _ in range(20):
+                row = unit.insert(
+                    HYPOTHESES,
+                    spec={"statement": "x" * 1_000_000},
+                    account_id=either_server.account_id,
+                    project_id=either_server.project_id,
+                    objective_id=objective["uid"],
+                )
+                known.add(row.id)
+        seen: list[str] = []
+        query: dict[str, Any] = {"limit": 1000}
+        while True:
+            answer = owner.get(project(either_server, "hypotheses"), **query)
+            assert len(answer.content) < 12_000_000
+            page = answer.json()
+            assert page["total"] == len(known)
+            seen += [item["metadata"]["uid"] for item in page["items"]]
+            if "next" not in page:
+                break
+            query["cursor"] = page["next"]
+    assert len(seen) == len(set(seen)) == len(known)
+    assert set(seen) == known

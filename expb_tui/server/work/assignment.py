@@ -22,7 +22,7 @@ from expb_tui.server.resources import RowOf
 from expb_tui.server.store.research_tables import claim_windows
 from expb_tui.server.store.schema import agent_authorizations, agent_identities
 from expb_tui.server.work.expiry import expire_project, lock_project
-from expb_tui.server.work.inputs import Candidate, build_input, open_tasks
+from expb_tui.server.work.inputs import Candidate, build_input, fitting, open_tasks
 from expb_tui.server.work.packages import WORK_PACKAGES
 from expb_tui.server.work.queue import mark_assigned
 from expb_tui.server.work.stocktaking import read_supply
@@ -85,7 +85,7 @@ def assign(
         raise Problem(409, "limit-exceeded", "There is work, but a limit is used up.", fields={"limit": limit})
     if pause := supply.assignment_pause(role, config):
         raise _rate_limited("The role gives out work at intervals.", pause)
-    return _issue(unit, project, agent_id, role, config, tasks[: min(wanted, room)], wanted)
+    return _issue(unit, project, agent_id, role, config, fitting(tasks[: min(wanted, room)]), wanted)
 
 
 def _known_role(role: str) -> str:

@@ -5,11 +5,13 @@ The input holds canonical snapshots as of the assignment (contract, section 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, func, or_, select
 
 from expb_tui.server.research.kinds import EXPERIMENTS, HYPOTHESES, OBJECTIVES, RESULTS
@@ -21,7 +23,19 @@ MAX_EVIDENCE_ROUNDS = 3
 """How often more evidence may be asked for about one hypothesis (hazards 12)."""
 
 LONGEST_LIST = 50
-"""The newest hypotheses that an ideator is told of, candidates that a reviewer may combine with, further results."""
+"""The newest hypotheses that an ideator is told of, and candidates that a reviewer may combine with."""
+
+LONGEST_BRIEF = 500
+"""Characters of a statement in such a list; the record itself has the rest."""
+
+MOST_RESULTS = 16
+"""Further accepted results that an integrator may take along."""
+
+FURTHER_BYTES = 256 * 1024
+"""Of records that a task's input holds beside those that it is about."""
+
+PACKAGE_BYTES = 2 * 1024 * 1024
+"""Of records in one package, beyond its first task."""
 
 _TASK = work_tasks.c
 _JOINED: dict[str, tuple[Kind, ...]] = {
@@ -51,6 +65,11 @@ class Candidate:
             end = width + len(kind.table.c)
             self.records[kind] = _named(kind.table, values[width:end])
             width = end
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the records that the task is about."""
+        return sum(len(to_json(record.spec)) for record in self.records.values())
 
     def renew(self, rows: Mapping[str, Any]) -> None:
         """Take these rows, by id, for the records that they are."""
@@ -102,20 +121,29 @@ def open_tasks(
     return [Candidate(row, _JOINED[role]) for row in rows]
 
 
+def fitting(candidates: list[Candidate]) -> list[Candidate]:
+    """As many of the tasks, and at least the first, as one package can carry."""
+    if len(candidates) < 2:
+        return candidates
+    weights = accumulate(candidate.weight for candidate in candidates)
+    return candidates[: max(1, sum(weight <= PACKAGE_BYTES for weight in weights))]
+
+
 def build_input(conn: Connection, candidate: Candidate, project: Any, instructions: Sequence[str]) -> dict[str, Any]:
     """What the agent reads; ``project`` is its row."""
     common = {"instructions": list(instructions), "objective": candidate.snapshot(OBJECTIVES)}
     return common | _BUILDERS[candidate.task.role](conn, candidate, project)
 
 
+_STATEMENT = func.substr(hypotheses.c.spec["statement"].as_string(), 1, LONGEST_BRIEF + 1).label("statement")
 _KNOWN = (
-    select(hypotheses.c.id, hypotheses.c.spec, hypotheses.c.phase)
+    select(hypotheses.c.id, _STATEMENT, hypotheses.c.phase)
     .where(hypotheses.c.objective_id == bindparam("of_objective"))
     .order_by(hypotheses.c.created_at.desc(), hypotheses.c.id)
     .limit(LONGEST_LIST)
 )
 _COMBINABLE = (
-    select(hypotheses.c.id, hypotheses.c.spec, hypotheses.c.phase)
+    select(hypotheses.c.id, _STATEMENT, hypotheses.c.phase)
     .where(
         hypotheses.c.objective_id == bindparam("of_objective"),
         hypotheses.c.id != bindparam("but"),
@@ -127,8 +155,8 @@ _COMBINABLE = (
 _EARLIER = (
     select(results)
     .where(results.c.hypothesis_id == bindparam("of_hypothesis"))
-    .order_by(results.c.created_at, results.c.id)
-    .limit(LONGEST_LIST)
+    .order_by(results.c.created_at.desc(), results.c.id)
+    .limit(MAX_EVIDENCE_ROUNDS)
 )
 _ALSO_ACCEPTED = (
     select(results)
@@ -142,7 +170,7 @@ _ALSO_ACCEPTED = (
         ~is_held(_TASK.project_id, _TASK.objective_id, _TASK.hypothesis_id),
     )
     .order_by(results.c.created_at, results.c.id)
-    .limit(LONGEST_LIST)
+    .limit(MOST_RESULTS)
 )
 _ROUNDS = select(func.max(experiments.c.round)).where(experiments.c.hypothesis_id == bindparam("of_hypothesis"))
 
@@ -153,7 +181,24 @@ def evidence_rounds(conn: Connection, hypothesis_id: str) -> int:
 
 
 def _brief(rows: Any) -> list[dict[str, Any]]:
-    return [{"uid": row.id, "statement": row.spec["statement"], "phase": row.phase} for row in rows]
+    return [{"uid": row.id, "statement": _short(row.statement), "phase": row.phase} for row in rows]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_BRIEF else text[: LONGEST_BRIEF - 1] + "…"
+
+
+def _further(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Results that the input also shows, as many as there is room for."""
+    shown: list[dict[str, Any]] = []
+    room = FURTHER_BYTES
+    for row in rows:
+        snapshot = envelope(RESULTS, row)
+        room -= len(to_json(snapshot))
+        if room < 0:
+            break
+        shown.append(snapshot)
+    return shown
 
 
 def _idea(conn: Connection, candidate: Candidate, project: Any) -> dict[str, Any]:
@@ -173,7 +218,7 @@ def _experiment(conn: Connection, candidate: Candidate, project: Any) -> dict[st
     more: dict[str, Any] = {}
     if record.round:
         earlier = conn.execute(_EARLIER, {"of_hypothesis": record.hypothesis_id})
-        more = {"earlierResults": [envelope(RESULTS, row) for row in earlier]}
+        more = {"earlierResults": _further(earlier)}
     return {
         "hypothesis": candidate.snapshot(HYPOTHESES),
         "experiment": candidate.snapshot(EXPERIMENTS),
@@ -193,7 +238,7 @@ def _result_review(conn: Connection, candidate: Candidate, project: Any) -> dict
 def _integration(conn: Connection, candidate: Candidate, project: Any) -> dict[str, Any]:
     task = candidate.task
     others = conn.execute(_ALSO_ACCEPTED, {"of_objective": task.objective_id, "but": task.result_id})
-    shown = [candidate.snapshot(RESULTS), *(envelope(RESULTS, row) for row in others)]
+    shown = [candidate.snapshot(RESULTS), *_further(others)]
     return {"results": shown, **({"target": project.target} if project.target else {})}
 
 
