@@ -303,6 +303,17 @@ async def test_a_draft_is_there_again_in_the_next_cockpit(house: House, folder: 
         await again.wait_for("Half an idea more")
 
 
+async def test_leaving_the_cockpit_in_the_middle_of_a_word_keeps_it(house: House, folder: Path) -> None:
+    async with piloted(house) as cockpit:
+        await cockpit.wait_for("polling")
+        held = await opened(cockpit, "ideator")
+        await fill(cockpit, {"statement": "Half a wor"})
+        cockpit.app.exit()
+    draft = await house_in(folder).desk.draft(held.uid, held.tasks[0].task_id)
+    assert draft is not None
+    assert draft.values["statement"] == "Half a wor"
+
+
 async def test_an_untouched_form_is_no_draft(cockpit: PilotCockpit) -> None:
     held = await opened(cockpit, "experimenter")
     await cockpit.key("tab", "tab", "tab")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textual import events
 
 from expb_tui.tui.widgets.controls import ChoiceLine, LineButton, PickLines, Tick
-from expb_tui.tui.widgets.form import Question
+from expb_tui.tui.widgets.question import Question
 from tests.support.cockpit import PilotCockpit
 
 MOST_STEPS = 80

@@ -21,8 +21,9 @@ from expb_tui.present.cells import Cell, Tone
 from expb_tui.tui import theme
 from expb_tui.tui.screens.draft_keeper import PAUSE, DraftKeeper
 from expb_tui.tui.widgets.controls import ChoiceLine, LineInput, PickLines, ProseArea
-from expb_tui.tui.widgets.form import FormView, list_text, text_list
+from expb_tui.tui.widgets.form import FormView
 from expb_tui.tui.widgets.look import Look
+from expb_tui.tui.widgets.question import list_text, text_list
 from expb_tui.tui.widgets.words import Words, line
 from tests.support.picture import drawn
 

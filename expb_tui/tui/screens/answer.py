@@ -25,7 +25,8 @@ from expb_tui.tui.screens.host import host, start
 from expb_tui.tui.screens.raw_form import RawForm
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.controls import LineButton
-from expb_tui.tui.widgets.form import FormRow, FormView, Rows, row_around, rows_around
+from expb_tui.tui.widgets.form import FormView
+from expb_tui.tui.widgets.form_rows import FormRow, Rows, row_around, rows_around
 from expb_tui.tui.widgets.words import Words, line
 
 if TYPE_CHECKING:
