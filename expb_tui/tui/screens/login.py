@@ -6,7 +6,6 @@ a browser by itself. Esc cancels at any time; a token that arrives after that is
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,23 +15,23 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.geometry import Size
 
 from expb_tui.core.errors import ExpbError
-from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.browser import open_browser
 from expb_tui.core.profiles.login import DeviceCode, DeviceLogin, PollState, browser_refusal
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Cell, Tone, cell
+from expb_tui.present.cells import Cell, Tone
 from expb_tui.present.large_type import large_width
 from expb_tui.present.times import countdown
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.host import outlive
+from expb_tui.tui.screens.signed_in import SignedIn
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.look import speaks_ascii_only
 from expb_tui.tui.widgets.qr import QrCode
-from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
+from expb_tui.tui.widgets.words import Words, error_lines, line
 
 if TYPE_CHECKING:
     from expb_tui.core.profiles.document import Profile
@@ -213,7 +212,7 @@ class LoginScreen(FrameScreen[str | None]):
                 if state.kind == "approved":
                     self._saved = await login.save()
                     await self._house.forget_session(self._saved.name)
-                    await self._done(self._saved)
+                    await self._page("done", SignedIn(self._house, self._saved))
                 elif state.kind in ("denied", "expired"):
                     await self._ended(state.text, _NEXT[state.kind])
         except ExpbError as error:
@@ -276,43 +275,6 @@ class LoginScreen(FrameScreen[str | None]):
             ),
         )
         self._tick()
-
-    async def _done(self, profile: Profile) -> None:
-        facts = [
-            ("profile", profile.name),
-            ("service", profile.endpoint),
-            ("account", profile.account_id or "-"),
-        ]
-        facts.append(("secret", await asyncio.to_thread(secrets.whereabouts, profile)))
-        words = Words(*facts_lines([(label, cell(value)) for label, value in facts]))
-        buttons = [LineButton("Done", widget_id="login-done")]
-        if self._house.store.read().default != profile.name:
-            buttons.append(LineButton("Use this profile", widget_id="login-use"))
-        buttons.append(LineButton("Register an agent identity", widget_id="login-agent"))
-        glyphs = self.cockpit.look.glyphs
-        await self._page(
-            "done",
-            Vertical(
-                Words(line(f"{glyphs.ok} Signed in", Tone.OK)),
-                words,
-                Words(
-                    line("An agent identity asks for work with a token of its own. You can register one now.", Tone.DIM)
-                ),
-                Horizontal(*buttons, classes="login--buttons"),
-                classes="login--left",
-            ),
-        )
-        if self._gone:
-            return
-        buttons[0].focus()
-        try:
-            who = await (await self._house.session(profile.name)).principal()
-        except ExpbError as error:
-            self.cockpit.complain(error)
-            return
-        facts.insert(1, ("user", who.user_id or "-"))
-        facts[3:4] = [("account", f"{who.account_id or '-'} ({who.account_role or 'member'})")]
-        words.set_lines(*facts_lines([(label, cell(value)) for label, value in facts]))
 
     async def _ended(self, what: str, next_step: str = "") -> None:
         glyphs = self.cockpit.look.glyphs
