@@ -128,12 +128,13 @@ class ServerSettings:
             )
         if self.issuer is not None:
             _check_issuer(self.issuer, insecure=self.insecure_http)
-        if not is_loopback(self.host) and not self.insecure_http and not (self.issuer or "").startswith("https://"):
+        behind_tls = (self.issuer or "").startswith("https://") and self.trusted_proxy is not None
+        if not is_loopback(self.host) and not self.insecure_http and not behind_tls:
             raise ServerError(
                 f"Will not serve plain http on {self.host}",
                 cause="passwords and tokens would cross the network in the clear",
-                next_step="Put a TLS proxy in front and name its address with --issuer https://…, "
-                "or accept the risk with --insecure-http",
+                next_step="Put a TLS proxy in front and name it with --issuer https://… and --trusted-proxy ADDRESS "
+                "(nobody else is then served), or accept the risk with --insecure-http",
                 code="insecure-http",
             )
         if self.issuer is None and self.host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound

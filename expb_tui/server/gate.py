@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable
-from email.utils import formatdate
+from email.utils import format_datetime
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from expb_tui.server.config import is_loopback
 from expb_tui.server.context import Services
 from expb_tui.server.dispatch import Facts, send_problem
-from expb_tui.server.problems import Problem
+from expb_tui.server.problems import Problem, forbidden
 
 OAUTH_PREFIX = "/oauth/"
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
@@ -34,6 +34,8 @@ class Gate:
         proxy = services.settings.trusted_proxy
         self._proxy = None if proxy is None else ipaddress.ip_network(proxy, strict=False)
         self._rate = _Windows(services.settings.limits.oauth_per_minute)
+        settings = services.settings
+        self._proxy_only = not settings.insecure_http and not is_loopback(settings.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,6 +48,10 @@ class Gate:
         scope["expb.facts"] = facts
         send = self._stamped(send, facts.request_id)
         path: str = scope["path"]
+        if self._proxy_only and not behind_proxy and not is_loopback(peer):
+            problem = forbidden("Plain http is for the TLS proxy only.")
+            await send_problem(send, problem, path, facts.request_id)
+            return
         host = headers.get("host", "")
         if behind_proxy:
             host = _last(headers, "x-forwarded-host") or host
@@ -69,12 +75,11 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _stamped(self, send: Send, request_id: str) -> Send:
-        """Adds the request id, and the time of this very answer: leases are judged by it (contract, section 6.2.4)."""
+        """Adds the request id, and the database's time: leases are judged by it (contract, section 6.2.4)."""
 
         async def stamped(message: Message) -> None:
             if message["type"] == "http.response.start":
-                now = time.time() + self._services.database.clock_offset.total_seconds()
-                date = formatdate(now, usegmt=True).encode()
+                date = format_datetime(self._services.database.now(), usegmt=True).encode()
                 message["headers"] = [*message["headers"], (b"date", date), (b"x-request-id", request_id.encode())]
             await send(message)
 

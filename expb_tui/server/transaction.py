@@ -53,7 +53,9 @@ async def perform(services: Services, incoming: Incoming) -> Outgoing:
         return await database.run_write(perform_write, services, incoming)
     answer, seen = await database.run_read(_read, services, incoming)
     if seen is not None:
-        await database.run_write(_mark_seen, services, seen)
+        # On PostgreSQL not behind the writers, who may be waiting for a lock.
+        run = database.run_read if database.postgres else database.run_write
+        await run(_mark_seen, services, seen)
     return answer
 
 
@@ -151,8 +153,9 @@ def _settle(conn: Connection, use: Ticket, answer: Answer, operation: Operation)
 
 
 def _mark_seen(services: Services, who: Authenticated) -> None:
-    with services.database.write() as conn:
-        mark_seen(conn, who)
+    database = services.database
+    with database.read() if database.postgres else database.write() as conn:
+        mark_seen(conn, who, wait=not database.postgres)
 
 
 def _check_who(operation: Operation, caller: Caller) -> None:

@@ -126,6 +126,20 @@ def test_an_agent_from_registration_to_revocation(world: World) -> None:
         problem(api.get("/v1/principal"), 401, "unauthenticated")
 
 
+def test_a_revoked_agent_that_comes_back_needs_a_new_token(world: World) -> None:
+    agent = f"/v1/agent-identities/{new_agent(world)['metadata']['uid']}"
+    leaked = world.owner.make(f"{agent}/tokens", envelope("agent-identity-tokens"))
+    with Api(world.server, leaked["token"]) as api:
+        assert api.get("/v1/principal").status_code == 200
+        for operation, version in (("revoke", 1), ("activate", 2)):
+            assert world.owner.patch(agent, {"operation": operation}, version=version).status_code == 200
+            problem(api.get("/v1/principal"), 401, "unauthenticated")
+    assert [token["status"]["phase"] for token in world.owner.items(f"{agent}/tokens")] == ["revoked"]
+    fresh = world.owner.make(f"{agent}/tokens", envelope("agent-identity-tokens"))
+    with Api(world.server, fresh["token"]) as api:
+        assert api.get("/v1/principal").status_code == 200
+
+
 def test_a_token_with_an_end(world: World) -> None:
     place = f"/v1/agent-identities/{world.server.agent_id}/tokens"
     past = envelope("agent-identity-tokens", {"expiresAt": "2020-01-31T00:00:00Z"})

@@ -110,6 +110,8 @@ def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
         with pytest.raises(ServerError) as caught:
             RunningServer(settings_for(f"sqlite:///{file}"))
         assert caught.value.code == "database-unusable"
+    # And nothing is left beside a file that is not ours.
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.sqlite"]
 
 
 def test_one_file_has_one_server_by_whatever_name(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SQLITE = "sqlite:////tmp/never-opened.sqlite"
         ({"host": "192.0.2.7"}, "insecure-http"),
         ({"host": "192.0.2.7", "issuer": "http://bench.example.test"}, "issuer"),
         ({"host": "0.0.0.0", "insecure_http": True}, "issuer-missing"),
+        ({"host": "0.0.0.0", "issuer": "https://bench.example.test"}, "insecure-http"),
         ({"issuer": "https://bench.example.test/path"}, "issuer"),
         ({"issuer": "https://user@bench.example.test"}, "issuer"),
         ({"issuer": "ftp://bench.example.test"}, "issuer"),
@@ -37,7 +38,7 @@ def test_unsafe_or_impossible(changes: dict[str, Any], code: str) -> None:
     [
         {},
         {"host": "::1"},
-        {"host": "0.0.0.0", "issuer": "https://bench.example.test"},
+        {"host": "0.0.0.0", "issuer": "https://bench.example.test", "trusted_proxy": "10.0.0.1"},
         {"host": "192.0.2.7", "insecure_http": True},
         {"issuer": "http://localhost:8080"},
         {"trusted_proxy": "10.0.0.0/8"},

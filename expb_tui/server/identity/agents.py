@@ -165,6 +165,15 @@ def _token(call: Call) -> RowOf:
     return row
 
 
+def _end_tokens(call: Call, row: RowOf, changes: Changes) -> Changes:
+    """A revoked agent that is activated again needs new tokens; those that it had may have leaked."""
+    if changes.get("phase") == "revoked":
+        mine = AGENT_TOKENS.select.where(agent_tokens.c.agent_id == row.id, agent_tokens.c.phase == "active")
+        for token in call.conn.execute(mine).all():
+            call.update(AGENT_TOKENS, token, **_forget_secret(call, token, {"phase": "revoked"}))
+    return changes
+
+
 def _forget_secret(call: Call, row: RowOf, changes: Changes) -> Changes:
     call.conn.execute(delete(credentials).where(credentials.c.agent_token_id == row.id))
     return changes
@@ -191,6 +200,7 @@ offer_patch(
     operations,
     AGENT_IDENTITIES,
     see=administered_agent,
+    check=_end_tokens,
     body=Patch(EditAgent, {**ACTIVATE, **REVOKE}),
     id="editAgentIdentity",
     summary="Change an agent's name, labels or description, or activate, deactivate or revoke it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, literal, or_, select, update
@@ -94,6 +94,13 @@ _SEEN = (
     .where(agent_identities.c.id == bindparam("agent"))
     .values(last_seen_at=bindparam("seen", type_=agent_identities.c.last_seen_at.type))
 )
+_SEEN_IF_FREE = _SEEN.where(
+    agent_identities.c.id.in_(
+        select(agent_identities.c.id)
+        .where(agent_identities.c.id == bindparam("agent"))
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+)
 
 
 def bearer(header: str | None) -> str:
@@ -118,10 +125,11 @@ def unauthenticated() -> Problem:
 def authenticate(database: Database, conn: Connection, token: str) -> Authenticated:
     """The caller behind a token. Raises 401 where it, or anything that it stands on, is not active any more."""
     query = _POSTGRES_QUERY if database.postgres else _SQLITE_QUERY
+    asked = datetime.now(UTC)
     row = conn.execute(query, {"verifier": verifier(token)}).one_or_none()
     if row is None:
         raise unauthenticated()
-    now = row.now + database.clock_offset if row.now is not None else database.clock(conn)
+    now = database.clock(conn) if row.now is None else database.compare_clocks(row.now, asked)
     if row.expires_at is not None and row.expires_at <= now:
         raise unauthenticated()
     if row.purpose == "agent":
@@ -139,7 +147,10 @@ def authenticate(database: Database, conn: Connection, token: str) -> Authentica
     return Authenticated(caller, now, False)
 
 
-def mark_seen(conn: Connection, who: Authenticated) -> None:
-    """Write ``lastSeenAt`` where it is due. Last in a transaction, so that it takes no lock out of order."""
+def mark_seen(conn: Connection, who: Authenticated, *, wait: bool = True) -> None:
+    """Write ``lastSeenAt`` where it is due. Last in a transaction, so that it takes no lock out of order.
+
+    Without ``wait`` an agent whose row is locked is left alone: whoever holds it is that agent at work, and writes it.
+    """
     if who.seen_due:
-        conn.execute(_SEEN, {"agent": who.caller.agent_id, "seen": who.now})
+        conn.execute(_SEEN if wait else _SEEN_IF_FREE, {"agent": who.caller.agent_id, "seen": who.now})

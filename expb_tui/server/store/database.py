@@ -22,7 +22,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from expb_tui.server.bell import Bell
@@ -35,6 +35,7 @@ log = logging.getLogger("expb_tui.server")
 
 _CLOCK = select(func.clock_timestamp())
 _SQLITE_BUSY_SECONDS = 5.0
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def _write_json(value: Any) -> str:
@@ -59,19 +60,15 @@ class Database:
         self.postgres = self.url.get_backend_name() == "postgresql"
         self.clock_offset = timedelta()
         """Added to the clock; tests let a week pass with it."""
+        self._skew = timedelta()
         self.bell = Bell()
         self._file_lock: int | None = None
         if self.postgres:
-            self._writer = self._reader = create_engine(
-                self.url,
-                pool_size=workers,
-                max_overflow=0,
-                hide_parameters=True,
-                json_serializer=_write_json,
-                json_deserializer=from_json,
-                connect_args={"options": "-c timezone=UTC -c lock_timeout=10s", "connect_timeout": 10},
-            )
-            self._write_threads = self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-db")
+            # Readers have threads and connections of their own: writers that wait for a lock must not hold them up.
+            self._writer = _postgres_engine(self.url, workers)
+            self._reader = _postgres_engine(self.url, workers)
+            self._write_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-write")
+            self._read_threads = ThreadPoolExecutor(workers, thread_name_prefix="expb-read")
         else:
             if not self.url.database or self.url.database == ":memory:":
                 raise ServerError("The database must be a file", next_step="Give --database sqlite:///FILE")
@@ -91,7 +88,7 @@ class Database:
         """
         with self._begin(self._writer, "BEGIN IMMEDIATE") as conn:
             yield conn
-            accounts = flush_events(conn, datetime.now(UTC) + self.clock_offset, request_id)
+            accounts = flush_events(conn, self.now(), request_id)
         if accounts:
             self.bell.ring(accounts)
 
@@ -111,10 +108,21 @@ class Database:
 
     def clock(self, conn: Connection) -> datetime:
         """The database clock now, not at the start of the transaction (``clock_timestamp()`` on PostgreSQL)."""
-        if self.postgres:
-            stamp: datetime = conn.execute(_CLOCK).scalar_one()
-            return stamp + self.clock_offset
-        return datetime.now(UTC) + self.clock_offset
+        if not self.postgres:
+            return datetime.now(UTC) + self.clock_offset
+        asked = datetime.now(UTC)
+        stamp: datetime = conn.execute(_CLOCK).scalar_one()
+        return self.compare_clocks(stamp, asked)
+
+    def compare_clocks(self, stamp: datetime, asked: datetime) -> datetime:
+        """The clock by the database's answer to a question asked at this time of the host; keeps the difference."""
+        answered = datetime.now(UTC)
+        self._skew = stamp - (asked + (answered - asked) / 2)
+        return stamp + self.clock_offset
+
+    def now(self) -> datetime:
+        """The database clock without asking for it: this host's, corrected by the difference that was last seen."""
+        return datetime.now(UTC) + self._skew + self.clock_offset
 
     def lock(self, query: Select[Any], of: Table | None = None) -> Select[Any]:
         """The query with its rows locked until the transaction ends; SQLite's writer has everything locked already.
@@ -151,6 +159,21 @@ class Database:
             self._file_lock = None
 
 
+def _postgres_engine(url: URL, size: int) -> Engine:
+    # A server that is stopped in the middle of a transaction loses its locks, and nobody waits for one for long: the
+    # answer is a 503 to try again.
+    options = "-c timezone=UTC -c lock_timeout=2s -c idle_in_transaction_session_timeout=15s"
+    return create_engine(
+        url,
+        pool_size=size,
+        max_overflow=0,
+        hide_parameters=True,
+        json_serializer=_write_json,
+        json_deserializer=from_json,
+        connect_args={"options": options, "connect_timeout": 10},
+    )
+
+
 def _sqlite_engine(path: str, size: int, synchronous: str) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
@@ -172,6 +195,21 @@ def _sqlite_engine(path: str, size: int, synchronous: str) -> Engine:
         connection.execute("PRAGMA cache_size=-16000")
 
     return engine
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Raises ``ServerError`` for a file that is no database of SQLite, before anything is left beside it."""
+    if Path(f"{path}.lock").exists() or not path.exists():
+        return
+    with path.open("rb") as handle:
+        start = handle.read(len(_SQLITE_MAGIC))
+    if start and start != _SQLITE_MAGIC:
+        raise ServerError(
+            f"The file {path} is not a database",
+            cause="it does not begin as one of SQLite does",
+            next_step="Name another file with --database",
+            code="database-unusable",
+        )
 
 
 def _make_private(path: Path) -> None:
@@ -198,6 +236,7 @@ def _make_private(path: Path) -> None:
 def _lock_file(path: Path) -> int:
     """A kernel lock beside the database (by its real path), never unlinked; it goes with the process."""
     try:
+        _refuse_other_files(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
