@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
-from expb_tui.present.cells import Tone
+from expb_tui.present.cells import Table, Tone
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, plural, sentence
@@ -29,7 +30,7 @@ class LeasesPane(TablePane):
     def present(self) -> float | None:
         bridge = self.bridge
         held = bridge.held or ()
-        table = ordered(rows.pane(held, self.clock, glyphs=self.glyphs), "LEFT", "LEASE", "STATE", "ROLE", "PROJECT")
+        table = _arranged(held, rows.pane(held, self.clock, glyphs=self.glyphs))
         live = sum(1 for item in held if not item.state.ended)
         self.state = words(plural(live, "lease"), Tone.DIM) if held else ()
         if bridge.held_problem is not None:
@@ -125,3 +126,9 @@ class LeasesPane(TablePane):
 
     def act_lease_release(self) -> None:
         lease_acts.ask_to_release(self, [held for held in self._targets() if held.usable and held.has_token])
+
+
+def _arranged(held: Sequence[HeldPackage], table: Table) -> Table:
+    """What must be seen first; the project only where there is more than one."""
+    project = ["PROJECT"] if len({item.project_id for item in held}) > 1 else []
+    return ordered(table, "LEFT", "LEASE", "STATE", "ROLE", *project, "TASKS", "ENDS")
