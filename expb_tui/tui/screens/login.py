@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _LEFT = 76
 """Cells of the column with address and code: the code in large type and a margin."""
 
+_LOW = 30
+"""Lines below which a long address leaves no room for free lines."""
+
 _SIGNS: dict[str, tuple[str, Tone]] = {
     "pending": ("idle", Tone.INFO),
     "slow_down": ("warn", Tone.WARN),
@@ -69,6 +72,7 @@ class LoginScreen(FrameScreen[str | None]):
         .login--form LineInput { width: 1fr; }
         .login--buttons { height: 1; width: 1fr; }
     }
+    LoginScreen.-tight .login--left > * { margin: 0; }
     LoginScreen.-wide .login--right { display: block; }
     LoginScreen.-qr .login--right { display: block; }
     LoginScreen.-qr .login--left { display: none; }
@@ -352,6 +356,8 @@ class LoginScreen(FrameScreen[str | None]):
             left = max(_LEFT, large_width(self._code.user_code) + 4)
             wide = size.width >= left + need.width + 2 and size.height - _CHROME >= need.height
             self.query_one(".login--right").styles.width = code.full.width if wide else "1fr"
+            # An address of several lines and the free lines between the parts do not both fit into a low window.
+            self.set_class(size.height < _LOW and len(self._code.complete_uri) > _LEFT - 4, "-tight")
         self.set_class(wide, "-wide")
         if wide:
             self.remove_class("-qr")
