@@ -215,9 +215,9 @@ class LineTable(LinePanel):
         sign = "*" if marked else (glyphs.arrow if selected else " ")
         pen.put(sign + " ", palette.style("mark" if marked else "accent", on), GUTTER)
         current = self._shape_now()
-        plain = palette.style("text", on)
+        plain = before = palette.style("text", on)
         for place, number in enumerate(current.shown):
-            pen.put(" " * min(gap_before(current.columns, current.shown[:place]), end - pen.used), plain)
+            pen.put(" " * min(gap_before(current.columns, current.shown[:place]), end - pen.used), before)
             size = min(current.widths[number], max(0, end - pen.used))
             cell = row.cells[number]
             text = fit(cell.text, size, glyphs.more, right=current.columns[number].align == "right")
@@ -226,6 +226,8 @@ class LineTable(LinePanel):
                 put_matches(pen, text, self._words, style, palette.style("mark", on, bold=True) + _UNDERLINE)
             else:
                 pen.put(text, style, size)
+            # Spaces look alike in every tone, and a change of style costs twenty bytes on the line.
+            before = plain if style.underline else style
             if pen.used >= end:
                 break
         pen.fill(end, plain)
