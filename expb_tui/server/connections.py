@@ -7,8 +7,13 @@ import logging
 import resource
 import time
 from typing import Any, cast
+from uuid import uuid4
 
+from pydantic_core import to_json
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from expb_tui.server.problems import Problem
+from expb_tui.wire.problem import MEDIA_TYPE
 
 log = logging.getLogger("expb_tui.server")
 
@@ -57,6 +62,17 @@ def patient_protocol(most: int, head_seconds: float) -> type[H11Protocol]:
             elif self._due is None and self._idle():
                 # Something came, but no request yet: the time for the next one runs from here.
                 self._due = self.loop.call_later(head_seconds, self._give_up)
+
+        def send_400_response(self, msg: str) -> None:
+            """What is no HTTP gets a problem document like any other refusal, and the end of the connection."""
+            request_id = str(uuid4())
+            body = to_json(Problem(400, "invalid-request", "This is not an HTTP request.").document("", request_id))
+            head = (
+                f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+                f"X-Request-ID: {request_id}\r\nConnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+            self.transport.close()
 
         def _idle(self) -> bool:
             cycle = cast("Any", self.cycle)

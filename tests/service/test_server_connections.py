@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import socket
@@ -75,6 +76,19 @@ def test_a_patient_request_is_not_cut_off(hasty: LocalServer) -> None:
         for _ in range(3):
             assert http.get("/v1/principal").status_code == 200
             time.sleep(0.2)
+
+
+def test_what_is_no_http_gets_a_problem(server: LocalServer) -> None:
+    port = server.running.address.port
+    for text in (b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"GET /\x00 HTTP/1.1\r\n\r\n"):
+        with connect(port, text) as sock:
+            answer = b""
+            while chunk := sock.recv(65536):
+                answer += chunk
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert b"application/problem+json" in head
+        assert json.loads(body)["code"] == "invalid-request"
 
 
 @pytest.fixture
