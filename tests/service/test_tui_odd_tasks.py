@@ -18,6 +18,7 @@ from expb_tui.tui.screens.task_form import TaskFormScreen
 from expb_tui.tui.widgets.controls import ProseArea
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted
 from tests.support.filling import fill
+from tests.support.picture import drawn
 from tests.support.upstream import ACCOUNT_ID, AGENT_ID, Upstream
 
 EVIL = "x\x1b]0;evil\x07\x1b[31m\u202e\u2028key: live\x85\x9b2J[bold]markup[/bold] \u200b"
@@ -34,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def holding(
-    folder: Path, role: str, task_input: dict[str, Any]
+    folder: Path, role: str, task_input: dict[str, Any], size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[tuple[PilotCockpit, Upstream, str]]:
     """A cockpit that holds a package of such a task."""
     service = Upstream()
@@ -54,7 +55,7 @@ async def holding(
         package["status"]["tasks"][0]["input"] = task_input
         house = house_in(folder)
         await house.desk.adopt(await house.session("lab"), {"resource": package, "leaseToken": service.tokens[uid]})
-        async with piloted(house, settled=None) as cockpit:
+        async with piloted(house, size=size, settled=None) as cockpit:
             yield cockpit, service, uid
 
 
@@ -160,3 +161,31 @@ async def test_a_task_without_a_word_is_still_answered(folder: Path) -> None:
         await cockpit.wait(lambda: isinstance(cockpit.app.screen, ReceiptScreen))
         (sent,) = service.seen("POST", "submissions")
         assert sent.body["output"]["hypothesis"]["objectiveId"] == "obj-9"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_wide_letters_and_endless_words_stay_inside_their_frame(folder: Path, size: tuple[int, int]) -> None:
+    task = {"x" * 300: "word", "metal" * 60: ["\u9285" * 200, "lead"], "instructions": ["\u8abf\u67fb" * 90]}
+    async with holding(folder, "alchemist", task, size=size) as (cockpit, _, uid):
+        house = cockpit.app.house
+        for screen in (
+            PackageScreen(house, package_uid=uid),
+            TaskFormScreen(house, package_uid=uid, task_id=(await house.desk.get(uid)).tasks[0].task_id),
+        ):
+            cockpit.app.push_screen(screen)
+            await cockpit.wait_for("Instructions", "\u8abf", "xxxx")
+            terminal = drawn(cockpit.app, color_system="truecolor")
+            edges = {terminal.buffer[row][size[0] - 1].data for row in range(2, size[1] - 3)}
+            assert edges <= {"\u2502", "\u2590"}, cockpit.text
+
+
+async def test_an_empty_answer_of_a_later_role_is_not_even_asked_about(folder: Path) -> None:
+    async with holding(folder, "alchemist", {"metal": "lead"}) as (cockpit, service, uid):
+        house = cockpit.app.house
+        cockpit.app.push_screen(PackageScreen(house, package_uid=uid))
+        await cockpit.wait_for("lead")
+        await cockpit.press("package.submit")
+        await cockpit.wait_for("The answer is still empty")
+        assert isinstance(cockpit.app.screen, TaskFormScreen)
+        await cockpit.wait(lambda: cockpit.app.screen.query_one(ProseArea).has_focus)
+        assert not service.seen("POST", "submissions")

@@ -14,7 +14,7 @@ from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import Copyable, PaneParts, sentence
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, width_of, words, wrap
+from expb_tui.tui.widgets.lines import Line, fitted, width_of, words, wrap
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
@@ -132,7 +132,8 @@ class PackagePane(PaneParts, LineText):
         task = self.chosen
         if task is None:
             return [sentence(("The service has not described any task of this package.", Tone.DIM))]
-        return reading.toned_lines(sections(task.role or held.role, task.input), width, glyphs=self.glyphs)
+        lines = reading.toned_lines(sections(task.role or held.role, task.input), width, glyphs=self.glyphs)
+        return fitted(lines, width)
 
     # What the keys do
 

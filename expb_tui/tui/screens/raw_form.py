@@ -59,6 +59,8 @@ class RawForm(Vertical):
         body = read_document(self.text, name="The answer")
         if not isinstance(body, dict):
             raise UsageError("The answer is no submission", cause="lines such as outcome: completed are expected")
+        if body.get("outcome") == "completed" and not body.get("output"):
+            raise UsageError("The answer is still empty", next_step="Write what is to be sent under output")
         problems = wire_problems(self._role, body)
         if body.get("taskId") != self._task_id:
             problems.setdefault("taskId", f"must be {self._task_id}")

@@ -12,7 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.submissions import draft as drafts
 from expb_tui.core.submissions.task_view import Section, sections
 from expb_tui.core.text import clean
@@ -28,7 +28,7 @@ from expb_tui.tui.screens.draft_keeper import DraftKeeper
 from expb_tui.tui.screens.host import start
 from expb_tui.tui.screens.submit import ReceiptScreen, SubmitScreen
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line
+from expb_tui.tui.widgets.lines import Line, fitted
 from expb_tui.tui.widgets.words import line
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class TaskText(PaneParts, LineText):
         return left.next_change
 
     def wrapped(self, width: int) -> list[Line]:
-        return reading.toned_lines(self.sections, min(width, _READING), glyphs=self.look.glyphs)
+        width = min(width, _READING)
+        return fitted(reading.toned_lines(self.sections, width, glyphs=self.look.glyphs), width)
 
     def can(self, action_id: str) -> bool:
         return self._desk.workable or action_id not in ("task.fill", "task.submit", "task.fail", "task.editor")
@@ -296,7 +297,11 @@ class TaskFormScreen(FrameScreen[bool]):
             self._ask_about(self._panel.broken)
             return
         await self._keeper.flush()
-        body = await self._panel.body()
+        try:
+            body = await self._panel.body()
+        except UsageError:
+            self.fill()
+            raise
         if body is None:
             self.add_class("-form")
             return

@@ -73,6 +73,18 @@ def wrap(line: Line, width: int, *, indent: int = 0) -> list[Line]:
     return out
 
 
+def fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    """``lines`` with those broken again that are too wide: who laid them out counted characters, not cells."""
+    out: list[Line] = []
+    for line in lines:
+        if sum(width_of(text) for text, _ in line) <= width:
+            out.append(line)
+        else:
+            lead = line[0].text
+            out += wrap(line, width, indent=len(lead) - len(lead.lstrip(" ")))
+    return out
+
+
 def _words(text: str) -> Iterable[str]:
     """Runs of spaces and runs of other characters, in order."""
     start = 0
