@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from datetime import timedelta
 from itertools import pairwise
@@ -113,7 +112,8 @@ def test_a_week_fits_and_nothing_gets_slower(server_factory: ServerFactory) -> N
     # Packages and agent tokens are history and stay, some rows a day; pages of what is pruned are used again.
     growth = [after - before for before, after in pairwise(pages)]
     assert max(growth[2:]) < growth[0], growth
-    first, last = statistics.median(took[0]), statistics.median(took[-1])
+    # The fastest of each day: what the machine was busy with besides says nothing about growth.
+    first, last = min(took[0]), min(took[-1])
     assert last <= 2 * first + 0.005, (first, last)
 
 

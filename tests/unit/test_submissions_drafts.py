@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from expb_tui.core.submissions.draft import DraftError, parse, render
@@ -86,6 +86,7 @@ def test_hostile_tasks_give_the_empty_draft(role: str, escape: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(ROLES), st.text(max_size=60))
+@example("integrator", "\r")
 def test_any_text_gives_the_empty_draft(role: str, text: str) -> None:
     check(role, hostile_input(role, text))
 

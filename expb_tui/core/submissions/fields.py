@@ -81,9 +81,11 @@ class Field:
     """For ``list`` and ``files``: what is sent for one line or row. Raises ``ValueError`` with words for a person."""
 
     def empty_value(self) -> Any:
-        """The value of this field where nobody has typed anything."""
-        if self.default is not None:
-            return list(self.default) if isinstance(self.default, (list, tuple)) else self.default
+        """The value of this field where nobody has typed anything; a default of white space only is none."""
+        if isinstance(self.default, (list, tuple)):
+            return [item for item in self.default if not isinstance(item, str) or item.strip()]
+        if self.default is not None and not (isinstance(self.default, str) and not self.default.strip()):
+            return self.default
         return {Kind.LIST: [], Kind.FILES: [], Kind.BOOL: False}.get(self.kind, "")
 
 
