@@ -17,6 +17,7 @@ from expb_tui.core.secret import SecretStr
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
     from expb_tui.core.leases.journal import Journal
+    from expb_tui.core.leases.model import PendingRequest
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
     from expb_tui.core.settings import Settings
@@ -126,11 +127,13 @@ class House:
 
     async def watcher(self, session: Session) -> Session | None:
         """A signed-in user's session of the same service and account, which sees what an agent may not (hazards 15)."""
+        from expb_tui.core.api.endpoint import same_endpoint
+
         acting = session.profile
         if acting.type == "user" and not session.explicit:
             return session
         for name, found in sorted(self.store.read().by_name.items()):
-            same = found.endpoint == session.endpoint and found.account_id == acting.account_id
+            same = same_endpoint(found.endpoint, session.endpoint) and found.account_id == acting.account_id
             if same and found.type == "user" and found.scope == "account" and found.signed_in:
                 return await self.session(name)
         return None
@@ -147,6 +150,10 @@ class House:
                 cause=f"it belongs to account {actual or 'none'}",
                 next_step="Choose another profile with --profile, or leave --account out",
             )
+
+    async def unanswered(self) -> list[PendingRequest]:
+        """What this process has sent, or is about to send, without an answer yet."""
+        return await self.desk.pending(ours=True) if "desk" in self.__dict__ else []
 
     async def forget_session(self, profile: str) -> None:
         """Close and drop the cached session after a sign-in, sign-out, removal or move of its secret."""
@@ -203,10 +210,10 @@ def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
 
 def require_terminal() -> None:
     """Raises ``ExpbError`` where the cockpit cannot be shown, and names what works there."""
-    if not terminal_here():
+    if cause := _no_terminal():
         raise ExpbError(
             "The cockpit needs a terminal",
-            cause="standard input or output is not one",
+            cause=cause,
             next_step="Without one use the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
             code="no-terminal",
         )
@@ -214,4 +221,14 @@ def require_terminal() -> None:
 
 def terminal_here() -> bool:
     """Whether the cockpit can be shown: a terminal on both ends that can move its cursor."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return not _no_terminal()
+
+
+def _no_terminal() -> str:
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if stream is None or not stream.isatty():
+            return f"standard {name} is not one"
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb"):
+        return f"TERM is {term or 'not set'}, which says that this one cannot move its cursor"
+    return ""

@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 
 def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
-    """Run ``work`` with this command's house. Ctrl-C cancels it; requests under way are still journaled."""
+    """Run ``work`` with this command's house. Ctrl-C cancels it; requests under way are still journaled.
+
+    A second ctrl-c ends at once.
+    """
     import asyncio
 
     house = open_house(given(ctx).chosen())
@@ -26,10 +29,25 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
     async def whole() -> T:
         try:
             return await work(house)
+        except asyncio.CancelledError:
+            await _await_answers(house)
+            raise
         finally:
             await house.aclose()
 
     return asyncio.run(whole())
+
+
+async def _await_answers(house: House) -> None:
+    """After ctrl-c: what was sent may be carried out, so its answer is awaited for a moment, and it is said."""
+    if not await house.unanswered():
+        return
+    diagnostics.note("Waiting up to 10 s for the answer to what was sent; ctrl-c again ends at once")
+    await house.desk.aclose()
+    for one in await house.unanswered():
+        about = one.package_id or f"{one.role} in {one.project_name}"
+        diagnostics.warn(f"a {one.kind} ({about}) was sent, and its answer did not come: it may have been carried out")
+    diagnostics.note("See what became of it: expb-tui agent work list")
 
 
 def named_profile(ctx: click.Context, name: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from expb_tui.cli import diagnostics
+from expb_tui.cli import diagnostics, inputs
 from expb_tui.cli.acting import act, confirm_stranding, named_profile, stranded_lines
 from expb_tui.cli.tree import Noun, given
 from expb_tui.core.errors import UsageError
@@ -160,11 +160,11 @@ def _token_of(asked: _Asked) -> SecretStr:
             "standard input"
         )
         return values.token(asked.agent_token or "", "--agent-token")
-    if sys.stdin.isatty():
+    if diagnostics.terminal(sys.stdin):
         from getpass import getpass
 
         return values.token(getpass("Agent token (it is not shown): ", sys.stderr), "The agent token")
-    return values.token(sys.stdin.readline(65_536), "standard input")
+    return values.token(inputs.first_line(), "standard input")
 
 
 def _save_token(ctx: click.Context, asked: _Asked) -> None:

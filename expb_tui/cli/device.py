@@ -36,7 +36,7 @@ def link(address: str) -> str:
 
 
 def _blocks() -> bool:
-    return (sys.stderr.encoding or "").lower().startswith("utf")
+    return sys.stderr is not None and (sys.stderr.encoding or "").lower().startswith("utf")
 
 
 def code_lines(code: str, columns: int, *, blocks: bool) -> list[str]:
@@ -62,7 +62,7 @@ class View:
     def __init__(self, device: DeviceCode, clock: Clock, *, show_qr: bool) -> None:
         self._device = device
         self._clock = clock
-        self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._terminal = diagnostics.terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
         self._show_qr = show_qr
         self._said = ""
         self._state = "waiting for approval"
@@ -95,6 +95,11 @@ class View:
             self.draw()
         elif self._state != self._said:
             self._said = self._state
+            diagnostics.note(self._state)
+
+    def approved(self) -> None:
+        """The last word stays; on a terminal the line that said it has been wiped."""
+        if self._terminal:
             diagnostics.note(self._state)
 
     def _left(self) -> str:
@@ -159,4 +164,4 @@ async def approve(login: DeviceLogin, clock: Clock, *, show_qr: bool, browser: b
             next_step=again,
             code=f"login-{kind}",
         )
-    diagnostics.note(clean(last.text))
+    view.approved()

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from expb_tui.core.errors import EXIT_FAILURE, EXIT_USAGE, ExpbError, UsageError
 from expb_tui.core.text import clean
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 PROGRAM = "expb-tui"
 EXIT_INTERRUPTED = 130
 
 
 def _write(line: str) -> None:
-    try:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        # Nobody can be told: standard error is closed or its reader is gone.
-        return
+    rewrite(line + "\n")
 
 
 def note(text: str) -> None:
@@ -39,11 +38,13 @@ def raw(text: str) -> None:
 
 def rewrite(text: str) -> None:
     """Text without a line end, for a line that is written over and over on a terminal; already cleaned."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except (OSError, ValueError):
-        return
+    except OSError:
+        discard(sys.stderr)  # full, or its reader is gone: nobody can be told
 
 
 def fail(error: ExpbError) -> int:
@@ -83,9 +84,21 @@ def defect(error: BaseException) -> int:
     return EXIT_FAILURE
 
 
+def terminal(stream: TextIO | None) -> bool:
+    """Whether a person sits at the other end; a closed standard stream is None."""
+    return stream is not None and stream.isatty()
+
+
+def discard(stream: TextIO) -> None:
+    """Nobody takes this stream any more, and what is still buffered would raise again when the interpreter ends."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, stream.fileno())
+    os.close(sink)
+
+
 def can_ask() -> bool:
     """Whether a person can see a question and answer it."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return terminal(sys.stdin) and terminal(sys.stderr)
 
 
 def confirm(lines: list[str], question: str, *, yes: bool, flag: str = "--yes") -> bool:
@@ -101,6 +114,5 @@ def confirm(lines: list[str], question: str, *, yes: bool, flag: str = "--yes") 
         raise UsageError(
             f"{question} needs an answer", cause="there is no terminal to ask on", next_step=f"Repeat it with {flag}"
         )
-    sys.stderr.write(f"{clean(question)} [y/N] ")
-    sys.stderr.flush()
+    rewrite(f"{clean(question)} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -110,7 +110,8 @@ def held_data(held: HeldPackage) -> dict[str, Any]:
     times = held.times
     return {
         "package_id": held.uid,
-        "state": held.state.value,
+        "state": held.word,
+        "phase": held.phase,
         "reason": held.reason,
         "role": held.role,
         "project_id": held.project_id,

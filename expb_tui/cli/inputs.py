@@ -14,13 +14,24 @@ def read_bytes(source: str, limit: int) -> bytes:
     """At most ``limit`` bytes of the file or of standard input. Raises ``FileProblem`` or ``UsageError``."""
     try:
         if source == "-":
-            if sys.stdin.isatty():
+            if diagnostics.terminal(sys.stdin):
                 diagnostics.note("Reading standard input; end it with ctrl-d")
-            return _limited(sys.stdin.buffer, "standard input", limit)
+            return _limited(_standard_input(), "standard input", limit)
         with open(source, "rb") as handle:
             return _limited(handle, source, limit)
     except OSError as error:
         raise FileProblem(f"{source} cannot be read", cause=error.strerror or type(error).__name__) from None
+
+
+def first_line() -> str:
+    """The first line of standard input; what is no UTF-8 in it is replaced. Raises ``UsageError``."""
+    return _standard_input().readline(65_536).decode("utf-8", "replace")
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise UsageError("Standard input is closed", next_step="Give the text on standard input, or name a file")
+    return sys.stdin.buffer
 
 
 def _limited(handle: BinaryIO, name: str, limit: int) -> bytes:

@@ -7,7 +7,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from expb_tui.core.errors import UsageError
+from expb_tui.cli import diagnostics
+from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
@@ -123,6 +124,35 @@ def table_lines(table: Table, *, colour: bool = False) -> list[str]:
     return lines
 
 
+def _put(text: str) -> None:
+    """Raises ``ExpbError`` where standard output takes nothing."""
+    if cause := _lost(text):
+        raise ExpbError(
+            "Standard output cannot be written",
+            cause=cause,
+            next_step="Only the words are lost: what the command has changed stays so; look before you repeat it",
+            code="output",
+        )
+
+
+def _lost(text: str) -> str:
+    """Why the text was not written; empty where it was.
+
+    A reader that has seen enough, such as ``head``, is no failure: the command goes on, and ends, as without it.
+    """
+    if sys.stdout is None:
+        return "it is closed"
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        diagnostics.discard(sys.stdout)
+    except OSError as error:
+        diagnostics.discard(sys.stdout)
+        return error.strerror or type(error).__name__
+    return ""
+
+
 class Output:
     """Standard output in the format that was asked for."""
 
@@ -142,12 +172,12 @@ class Output:
     @property
     def terminal(self) -> bool:
         """Whether a terminal shows it."""
-        return sys.stdout.isatty()
+        return diagnostics.terminal(sys.stdout)
 
     @property
     def unicode(self) -> bool:
         """Whether every character can be written."""
-        return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+        return sys.stdout is None or (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
     @property
     def glyphs(self) -> Glyphs:
@@ -157,11 +187,9 @@ class Output:
         return UNICODE if self.unicode else ASCII
 
     def _write(self, text: str) -> None:
-        stream = sys.stdout
         if not self.unicode:
-            text = text.encode(stream.encoding, "replace").decode(stream.encoding)
-        stream.write(text)
-        stream.flush()
+            text = text.encode(sys.stdout.encoding, "replace").decode(sys.stdout.encoding)
+        _put(text)
 
     def data(self, data: Any) -> None:
         """Structured output of an answer as given."""

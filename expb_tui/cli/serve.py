@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -38,6 +38,34 @@ def not_installed(module: str | None) -> ExpbError:
 @click.option("--seed-demo", is_flag=True, help="Put a small research project with open work into a new database.")
 @click.option("--issuer", metavar="URL", help="The address that people and clients use, where it differs.")
 @click.option("--trusted-proxy", metavar="ADDRESS", help="Believe the X-Forwarded headers of this address or network.")
+@click.option(
+    "--client-id",
+    "client_ids",
+    metavar="ID",
+    multiple=True,
+    help="A client that people may sign in with, instead of expbctl; may be given several times.",
+)
+@click.option("--no-self-review", is_flag=True, help="Nobody reviews a proposal or result of their own.")
+@click.option(
+    "--account-provisioning",
+    type=click.Choice(["self-service", "system-admin-only"]),
+    default="self-service",
+    help="Who may create accounts (self-service).",
+)
+@click.option(
+    "--system-admin",
+    "system_admins",
+    metavar="EMAIL",
+    multiple=True,
+    help="A user who may open system sessions until a start without this; may be given several times.",
+)
+@click.option(
+    "--oauth-requests-per-minute",
+    "oauth_rate",
+    type=click.IntRange(10, 100_000),
+    default=120,
+    help="From one address, sign-in pages and polls included (120).",
+)
 @click.option("--device-interval", type=click.IntRange(1), default=5, hidden=True, help="Seconds between polls.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input closes.")
 @click.pass_context
@@ -49,6 +77,11 @@ def serve(
     seed_demo: bool,
     issuer: str | None,
     trusted_proxy: str | None,
+    client_ids: tuple[str, ...],
+    no_self_review: bool,
+    account_provisioning: Literal["self-service", "system-admin-only"],
+    system_admins: tuple[str, ...],
+    oauth_rate: int,
     device_interval: int,
     until_eof: bool,
 ) -> None:
@@ -61,8 +94,9 @@ def serve(
     said = given(ctx)
     output = said.output()
     try:
-        from expb_tui.server.config import Lifetimes, ServerError, ServerSettings
+        from expb_tui.server.config import Lifetimes, RequestLimits, ServerError, ServerSettings
         from expb_tui.server.run import RunningServer, log_to_standard_error
+        from expb_tui.wire.oauth import DEFAULT_CLIENT_ID
     except ModuleNotFoundError as error:
         raise not_installed(error.name) from error
     settings = ServerSettings(
@@ -72,6 +106,11 @@ def serve(
         issuer=issuer,
         trusted_proxy=trusted_proxy,
         insecure_http=bool(said.values.get("insecure_http")),
+        client_ids=client_ids or (DEFAULT_CLIENT_ID,),
+        allow_self_review=not no_self_review,
+        account_provisioning=account_provisioning,
+        system_admins=system_admins,
+        limits=RequestLimits(oauth_per_minute=oauth_rate),
         lifetimes=Lifetimes(device_interval=device_interval),
     )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from expb_tui.cli import diagnostics
 from expb_tui.cli.options import GLOBALS, GlobalOption
-from expb_tui.core.errors import EXIT_FAILURE, ExpbError, UsageError
+from expb_tui.core.errors import ExpbError, UsageError
 
 if TYPE_CHECKING:
     from expb_tui.cli.output import Output
@@ -280,13 +278,10 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
             # Before anything is said, or it would be said on the alternate screen.
             if line is not None:
                 line.restore()
-        sys.stdout.flush()
     except click.UsageError as error:
         return diagnostics.usage(error.format_message().rstrip("."), f"See '{_command_path(error)} --help'")
     except ExpbError as error:
         return diagnostics.fail(error)
-    except BrokenPipeError:
-        return _reader_gone()
     except (KeyboardInterrupt, click.Abort):
         return diagnostics.interrupted()
     except Exception as error:
@@ -295,9 +290,3 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
             return diagnostics.interrupted()
         return diagnostics.defect(error)
     return code if isinstance(code, int) else 0
-
-
-def _reader_gone() -> int:
-    # What is still buffered would raise again at interpreter exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_FAILURE

@@ -49,9 +49,9 @@ _VERY_SOON = 1 / 8
 
 def state(held: HeldPackage, glyphs: Glyphs = UNICODE) -> Cell:
     """The state as sign and word."""
-    glyph, tone = _LOOKS.get(held.state.value, ("lost", Tone.WARN))
+    glyph, tone = _LOOKS.get(held.word, ("lost", Tone.WARN))
     sign: str = getattr(glyphs, glyph)
-    return cell(f"{sign} {held.state.value}", tone)
+    return cell(f"{sign} {held.word}", tone)
 
 
 def _over(held: HeldPackage) -> bool:

@@ -203,6 +203,16 @@ def test_a_revoked_credential_says_sign_in_again(commands: Commands, server: Loc
     assert "ign in again" in done.err
 
 
+def test_status_tells_the_expiry_of_the_token_that_it_has_refreshed(commands: Commands, server: LocalServer) -> None:
+    sign_in(commands, server)
+    path = commands.home / "profiles.json"
+    document = commands.profiles()
+    document["profiles"]["owner"]["expires_at"] = "2020-01-01T00:00:00Z"
+    path.write_text(json.dumps(document))
+    done = commands("auth", "status", "-o", "json")
+    assert done.json()["expires_at"] == commands.profiles()["profiles"]["owner"]["expires_at"] > "2026"
+
+
 def test_context(commands: Commands, server: LocalServer) -> None:
     sign_in(commands, server)
     assert commands("context").out.splitlines()[0].split() == ["PROFILE", "ENDPOINT", "ACCOUNT", "PROJECT"]

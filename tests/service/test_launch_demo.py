@@ -12,9 +12,11 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from expb_tui.wire.work import ROLES
+from tests.support import answers
 from tests.support.commands import FOLDER, PROGRAM
 from tests.support.terminal import terminal
 
@@ -213,12 +215,55 @@ def test_serve_says_where_it_is_on_its_first_line(environ: dict[str, str], tmp_p
     assert (out, err) == ("", "")
 
 
+def _reviews(http: httpx.Client) -> int:
+    offers = http.get("/v1/work-opportunities", params={"role": "hypothesis-reviewer"}).json()["items"]
+    return sum(offer["available"] for offer in offers)
+
+
+def _propose(http: httpx.Client, project_id: str) -> None:
+    """One proposal by the agent itself, into the queue of the reviewers."""
+    key = {"Idempotency-Key": "one"}
+    path = f"/v1/projects/{project_id}/work-packages"
+    claim = http.post(path, json={"role": "ideator"}, headers=key).json()
+    package, (task,) = claim["resource"]["metadata"]["uid"], claim["resource"]["status"]["tasks"]
+    body = {"taskId": task["taskId"], "outcome": "completed", "output": answers.idea(task["input"])}
+    lease = {"X-Lease-Token": claim["leaseToken"]}
+    assert http.post(f"/v1/work-packages/{package}/submissions", json=body, headers=key | lease).status_code == 201
+
+
+def test_the_switches_of_the_server_are_options(environ: dict[str, str], tmp_path: Path) -> None:
+    command = [PROGRAM, "serve", "--port=0", "--database", f"sqlite:///{tmp_path / 'db.sqlite'}", "--seed-demo"]
+    command += ["-o", "json", "--client-id", "one", "--client-id=two", "--no-self-review"]
+    command += ["--account-provisioning=system-admin-only", "--oauth-requests-per-minute=10"]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        with httpx.Client(base_url=facts["address"], trust_env=False) as http:
+            configuration = http.get("/v1/service-configuration").json()
+            assert configuration["account_provisioning"] == "system-admin-only"
+            http.headers["authorization"] = f"Bearer {facts['agent_token']}"
+            waiting = _reviews(http)
+            _propose(http, facts["project_id"])
+            assert _reviews(http) == waiting > 0
+            asked = [
+                http.post("/oauth/device_authorization", data={"client_id": client})
+                for client in ("expbctl", "one", "two", *["one"] * 8)
+            ]
+        assert [answer.status_code for answer in asked] == [400, *[200] * 9, 429]
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--database", "mysql://x"], "sqlite:///"),
         (["--host", "0.0.0.0"], "--insecure-http"),
         (["--port", "70000"], "70000"),
+        (["--oauth-requests-per-minute", "9"], "10"),
+        (["--account-provisioning", "nobody"], "system-admin-only"),
     ],
 )
 def test_serve_refuses_what_is_unsafe_or_impossible(arguments: list[str], words: str, environ: dict[str, str]) -> None:

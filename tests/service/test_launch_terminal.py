@@ -132,9 +132,12 @@ def test_a_signal_while_opening_gives_the_terminal_back(
         lambda environ: subprocess.run(
             [PROGRAM], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True
         ),
-        lambda environ: subprocess.run([PROGRAM, "demo"], env=environ, capture_output=True, text=True),
+        lambda environ: subprocess.run(
+            [PROGRAM, "demo"], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        ),
+        lambda environ: subprocess.run(["bash", "-c", f"{PROGRAM} <&-"], env=environ, capture_output=True, text=True),
     ],
-    ids=["cockpit", "demo"],
+    ids=["cockpit", "demo", "closed"],
 )
 def test_without_a_terminal_the_headless_commands_are_named(
     start: Callable[[dict[str, str]], subprocess.CompletedProcess[str]], environ: dict[str, str]
@@ -143,7 +146,7 @@ def test_without_a_terminal_the_headless_commands_are_named(
     assert done.returncode == 1
     assert done.stdout == ""
     first, second = done.stderr.splitlines()
-    assert first == "expb-tui: error: The cockpit needs a terminal: standard input or output is not one"
+    assert first == "expb-tui: error: The cockpit needs a terminal: standard input is not one"
     for word in ("auth", "profile", "agent", "demo --headless"):
         assert word in second
 
@@ -152,3 +155,4 @@ def test_a_dumb_terminal_is_no_terminal(environ: dict[str, str]) -> None:
     with terminal([PROGRAM], environ=environ | {"TERM": "dumb"}) as shown:
         assert shown.wait_end() == 1
         assert b"\x1b" not in shown.output
+        assert "TERM is dumb" in shown.text

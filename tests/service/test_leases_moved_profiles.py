@@ -24,6 +24,17 @@ async def anything(request: Request) -> Reply:
     return Reply(200, {"items": []})
 
 
+@pytest.mark.parametrize("spelled", ["{}/", "{}/v1", "{}/v1/"])
+async def test_an_endpoint_in_another_spelling_is_the_same_service(
+    tmp_path: Path, server: LocalServer, spelled: str
+) -> None:
+    async with at_home(tmp_path, server, endpoint=spelled.format(server.address)) as home:
+        held = await home.claim(home.session())
+        (listed,) = await home.desk.held()
+        assert listed.state is LeaseState.ACTIVE
+        assert (await home.desk.renew(home.session(), held.uid)).kind == "renewed"
+
+
 async def test_the_other_server_sees_no_request(tmp_path: Path, server: LocalServer) -> None:
     clock = MovingClock()
     async with Loopback(anything).running() as other, at_home(tmp_path, server, clock=clock) as home:

@@ -259,7 +259,27 @@ async def test_opportunities_keep_what_they_cannot_read(tmp_path: Path) -> None:
         assert first.next == "c"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        {"items": None},
+        {"items": [["x", {}]]},
+        {"items": [ENVELOPE, 7]},
+        {"items": [{"role": 3}]},
+        {"items": [{"project_id": "p", "role": "ideator"}], "next": "same"},
+    ],
+    ids=str,
+)
+async def test_a_list_of_another_shape_or_without_an_end_is_no_empty_list(tmp_path: Path, body: Any) -> None:
+    async with talking(tmp_path, always(Reply(200, body))) as (server, session):
+        with pytest.raises(BadAnswer):
+            await WorkApi().opportunities(session, follow=True)
+        assert len(server.requests) <= 2
+
+
 async def test_unreadable_packages_of_a_list_are_passed_over(tmp_path: Path) -> None:
-    async with talking(tmp_path, always(Reply(200, {"items": [ENVELOPE, {"metadata": 3}, 7, FLAT]}))) as (_, session):
+    async with talking(tmp_path, always(Reply(200, {"items": [ENVELOPE, {"metadata": 3}, FLAT]}))) as (_, session):
         found = await WorkApi().packages(session, "prj-1")
         assert [answer.package.uid for answer in found if answer.package] == ["wp-1", "wp-1"]

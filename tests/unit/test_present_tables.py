@@ -77,6 +77,12 @@ def texts(table: Table, row: int = 0) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize(("phase", "word"), [("active", "active"), ("", "active"), ("dan\x1bcing", "dan\u241bcing")])
+def test_a_phase_that_nobody_knows_is_shown_as_it_is(phase: str, word: str) -> None:
+    (row,) = leases.listing([held(phase=phase)], FixedClock()).rows
+    assert any(cell.text.endswith(f" {word}") for cell in row.cells)
+
+
 def test_a_lease_shows_its_countdown_first() -> None:
     table = leases.pane([held()], FixedClock())
     assert table.columns[0].title == "LEFT"

@@ -150,6 +150,15 @@ async def test_a_redirect_is_reported_and_not_followed() -> None:
     assert "leak" not in str(failure)
 
 
+@pytest.mark.parametrize("location", ["http://[::1", "https://a:b/", "/v1/\x01?token=leak", "http://exa mple/", ""])
+async def test_a_redirect_to_an_address_that_is_none_is_a_redirect(location: str) -> None:
+    failure, requests = await failing(answering(response("302 Found", location=location)), "POST")
+    assert isinstance(failure, Redirected)
+    assert requests == 1
+    assert "leak" not in str(failure)
+    assert str(failure).isprintable()
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -123,10 +123,7 @@ def bad_answer(name: str, code: str, cause: str, status: int = 0) -> BadAnswer:
 
 def redirected(name: str, url: str, location: str) -> Redirected:
     """The target is shown without query and user info, which may hold credentials."""
-    parts = urlsplit(urljoin(url, location))
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    target = clean(f"{parts.scheme}://{host}{port}{parts.path}") if location else "an address that it does not name"
+    target = _address(url, location) if location else "an address that it does not name"
     failure = Redirected(
         f"{name} was redirected to {target}",
         cause="a credential is never sent on to another address",
@@ -134,6 +131,15 @@ def redirected(name: str, url: str, location: str) -> Redirected:
     )
     failure.target = target
     return failure
+
+
+def _address(url: str, location: str) -> str:
+    try:
+        parts = urlsplit(urljoin(url, location))
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an address that cannot be read"
+    return clean(f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}")[:_SHOWN]
 
 
 def tls_failure(endpoint: str, error: Any) -> TlsFailure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from expb_tui.core.api.failures import ApiProblem, bad_answer
+from expb_tui.core.api.lists import every
 from expb_tui.core.api.reading import read, resource_of
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.secret import is_token
@@ -28,7 +28,6 @@ from expb_tui.wire.identity import (
 if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
 
-_MOST_PAGES = 1_000
 _UID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _TOKENS = "agent-identity-tokens"
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -38,26 +37,6 @@ ResourceT = TypeVar("ResourceT", bound=Resource[Any, Any])
 def may_be_uid(text: str) -> bool:
     """Whether it may stand in a path as an id (a UUID here, perhaps something else elsewhere)."""
     return _UID.match(text) is not None
-
-
-async def every(session: Session, path: str, query: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """All items of a list, following ``next`` to its end (contract, section 1.8)."""
-    items: list[dict[str, Any]] = []
-    cursor: str | None = None
-    seen: set[str] = set()
-    for _ in range(_MOST_PAGES):
-        answer = await session.request("GET", path, query={**(query or {}), "cursor": cursor})
-        page = answer.body
-        if not isinstance(page, dict) or not isinstance(page.get("items"), list):
-            raise bad_answer(f"GET {path}", "unexpected-shape", "it is not a page of items")
-        items += (item for item in page["items"] if isinstance(item, dict))
-        cursor = page.get("next")
-        if not isinstance(cursor, str) or not cursor:
-            return items
-        if cursor in seen:
-            break
-        seen.add(cursor)
-    raise bad_answer(f"GET {path}", "unexpected-shape", "the list has no end")
 
 
 async def principal(session: Session) -> Principal:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from expb_tui.core.api.failures import ApiProblem
+from expb_tui.core.api.lists import every
 from expb_tui.wire.base import WireModel
 from expb_tui.wire.identity import Project
 from expb_tui.wire.research import Hold, Limit, Objective, ResearchRole, ReviewPolicy
@@ -56,12 +57,8 @@ async def limits(session: Session, project_id: str) -> list[Limit] | None:
 
 
 async def _listed(session: Session, project_id: str, collection: str, model: type[ModelT]) -> list[ModelT] | None:
-    from expb_tui.core.api import identity
-
     try:
-        items: list[dict[str, Any]] = await identity.every(
-            session, f"/v1/projects/{quote(project_id, safe='')}/{collection}"
-        )
+        items = await every(session, f"/v1/projects/{quote(project_id, safe='')}/{collection}")
     except ApiProblem as problem:
         if _unseen(problem):
             return None

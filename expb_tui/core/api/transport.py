@@ -179,6 +179,8 @@ class Transport:
             trust_env=not is_loopback(parts.hostname or ""),
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             limits=httpx.Limits(max_connections=20, max_keepalive_connections=5, keepalive_expiry=30.0),
+            # Before httpx reads the address that it leads to, which may be none.
+            event_hooks={"response": [_refuse_redirect]},
             headers={
                 "accept": "application/json",
                 "accept-encoding": "identity",  # an answer of 32 MiB is 32 MiB, not a compressed gigabyte
@@ -207,8 +209,6 @@ class Transport:
 
     async def _judge(self, name: str, response: httpx.Response, sent: float) -> Answer:
         status = response.status_code
-        if 300 <= status < 400:
-            raise redirected(name, str(response.url), response.headers.get("location", ""))
         headers = {key.lower(): value for key, value in response.headers.items()}
         content = await _content(name, response)
         try:
@@ -307,6 +307,13 @@ def _retry_wait(failure: RequestFailure, attempt: int, *, mutation: bool = False
         asked = failure.retry_after or 0.0
         return max(wait, asked) if asked <= _LONGEST_RETRY_AFTER else None
     return None
+
+
+async def _refuse_redirect(response: httpx.Response) -> None:
+    if 300 <= response.status_code < 400:
+        request = response.request
+        location = response.headers.get("location", "")
+        raise redirected(f"{request.method} {request.url.path}", str(request.url), location)
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer, bad_answer
+from expb_tui.core.api.lists import pages
 from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr, is_token
 from expb_tui.core.text import clean
@@ -37,7 +38,6 @@ ROUTES: Mapping[str, str] = {
 
 _TOKEN_KEYS = ("leaseToken", "lease_token", "token")
 _WRAPPERS = ("resource", "package")
-_MAX_PAGES = 200
 
 
 @dataclass(frozen=True)
@@ -128,27 +128,18 @@ class WorkApi:
             query["all"] = "true"
         items: list[Opportunity] = []
         raw: list[dict[str, Any]] = []
-        for _ in range(_MAX_PAGES):
-            given = {key: value for key, value in query.items() if value is not None}
-            answer = await session.request("GET", self.path("opportunities"), query=given)
-            body = answer.body if isinstance(answer.body, dict) else {}
-            listed = body.get("items")
-            if not isinstance(listed, list):
-                raise _odd(answer, "it is not a page of opportunities")
-            for item in listed:
-                try:
-                    items.append(Opportunity.model_validate(item))
-                except ValidationError:
-                    continue  # an item of a later contract; raw_items still holds it
-            raw += [item for item in listed if isinstance(item, dict)]
-            following = body.get("next")
-            query["cursor"] = following if isinstance(following, str) and following else None
-            if not follow or query["cursor"] is None:
+        async for page in pages(session, self.path("opportunities"), query):
+            raw += page.items
+            if not follow:
                 break
-        total = body.get("total")
-        return OpportunityPage(
-            tuple(items), tuple(raw), query["cursor"], total if isinstance(total, int) else None, answer
-        )
+        for item in raw:
+            try:
+                items.append(Opportunity.model_validate(item))
+            except ValidationError:
+                continue  # an item of a later contract; raw_items still holds it
+        if raw and not items:
+            raise _odd(page.answer, "none of its items is an opportunity")
+        return OpportunityPage(tuple(items), tuple(raw), page.next, page.total, page.answer)
 
     async def claim(self, session: Session, project_id: str, role: str, max_tasks: int, *, key: str) -> PackageAnswer:
         """Request work in the documented snake_case; by the alias where the project's route does not exist (6.2.2)."""
@@ -171,21 +162,12 @@ class WorkApi:
     ) -> list[PackageAnswer]:
         """Every package of a project that this credential sees; an agent sees its own. Newest first."""
         found: list[PackageAnswer] = []
-        asked: dict[str, Any] = dict(query or {})
-        for _ in range(_MAX_PAGES):
-            answer = await session.request("GET", self.path("packages", project=project_id), query=asked)
-            body = answer.body if isinstance(answer.body, dict) else {}
-            listed = body.get("items")
-            if not isinstance(listed, list):
-                raise _odd(answer, "it is not a page of work packages")
-            for item in listed:
+        async for page in pages(session, self.path("packages", project=project_id), query):
+            for item in page.items:
                 try:
-                    found.append(_read_package({"resource": item}, answer))
+                    found.append(_read_package({"resource": item}, page.answer))
                 except BadAnswer:
                     continue
-            if not isinstance(body.get("next"), str) or not body["next"]:
-                break
-            asked["cursor"] = body["next"]
         return [item for item in found if item.package is not None]
 
     async def read(self, session: Session, package_id: str) -> PackageAnswer:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from expb_tui.core.api.endpoint import same_endpoint
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.model import NoCredential
 from expb_tui.core.leases.schema import PackageRow, Pin
@@ -25,7 +26,7 @@ def mismatch(pin: Pin, profile: Profile | None) -> str:
     name = clean(pin.profile_name)
     if profile is None:
         return f"the profile {name} is gone"
-    if profile.endpoint != pin.endpoint:
+    if not same_endpoint(profile.endpoint, pin.endpoint):
         return f"the profile {name} now points to {clean(profile.endpoint)}"
     # An id that the file does not tell (a profile made elsewhere) is asked of the service before anything is sent.
     if (profile.account_id or pin.account_id) != pin.account_id:

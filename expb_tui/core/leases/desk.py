@@ -31,6 +31,7 @@ from expb_tui.core.leases.model import (
     ShowOutcome,
     SubmitOutcome,
 )
+from expb_tui.core.leases.owner import this_process
 from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow, Pin
 from expb_tui.core.leases.states import held_of
 from expb_tui.core.secret import SecretStr
@@ -76,6 +77,7 @@ class Desk:
         self._context = Context(journal, Credentials(store), self.api, clock, patience)
         self._guard = Guard(journal, store)
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._closing = _CLOSING
 
     async def request(
         self, session: Session, project_id: str, role: str, max_tasks: int = 1, *, project_name: str = ""
@@ -163,8 +165,8 @@ class Desk:
             next_step="List packages with agent work list, or adopt the saved answer of its claim",
         )
 
-    async def pending(self) -> list[PendingRequest]:
-        """Requests whose answers are not known yet, oldest first; no network."""
+    async def pending(self, *, ours: bool = False) -> list[PendingRequest]:
+        """Requests whose answers are not known yet, oldest first; no network. ``ours``: of this process only."""
         return [
             PendingRequest(
                 intent.kind,
@@ -176,6 +178,7 @@ class Desk:
                 intent.owner.alive() and not intent.given_up,
             )
             for intent in await self.journal.open_intents()
+            if not ours or intent.owner == this_process()
         ]
 
     async def stranded_by(self, profile_name: str) -> list[HeldPackage]:
@@ -204,9 +207,10 @@ class Desk:
         return [receipt for receipt in found if package_id in (None, receipt.package_id)]
 
     async def aclose(self) -> None:
-        """Wait a few seconds for requests under way, so that their answers are journaled."""
+        """Wait a few seconds for requests under way, so that their answers are journaled; in vain only once."""
         if self._under_way:
-            await asyncio.wait(self._under_way, timeout=_CLOSING)
+            _, late = await asyncio.wait(self._under_way, timeout=self._closing)
+            self._closing = 0.0 if late else _CLOSING
 
     async def keep(
         self, session: Session, held: HeldPackage, *, unsaved: PackageRow | None = None

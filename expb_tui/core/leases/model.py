@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from expb_tui.core.clock import Clock, boot_id
 from expb_tui.core.errors import ExpbError, FileProblem, UsageError
 from expb_tui.core.secret import SecretStr
+from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.schema import PackageRow
@@ -170,6 +171,12 @@ class HeldPackage:
         if self.times is None or self.times.capped or not self.renewable:
             return None
         return max(0.0, self.times.remaining(clock) - self.times.lease_seconds * RENEW_SHARE)
+
+    @property
+    def word(self) -> str:
+        """The word for its state: the service's own where that names a phase that we do not know (contract, 7.5)."""
+        opaque = self.state is LeaseState.ACTIVE and self.phase not in ("", "active")
+        return clean(self.phase) if opaque else self.state.value
 
     @property
     def renewable(self) -> bool:

@@ -9,6 +9,9 @@ from functools import cache
 from expb_tui.core.clock import boot_id
 from expb_tui.core.paths import machine_id
 
+_ENDED = ("Z", "X", "x")
+"""States of a process that has ended: zombie, dead."""
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -20,7 +23,10 @@ class Owner:
     start: str
 
     def alive(self) -> bool:
-        """Whether it still runs; a process of another host or another pid namespace counts as alive."""
+        """Whether it still runs; a process of another host or another pid namespace counts as alive.
+
+        One that has ended and waits for its parent to notice does not.
+        """
         if self.host != machine_id():
             return True
         if self.boot != boot_id():
@@ -31,17 +37,23 @@ class Owner:
             return False
         except PermissionError:
             pass
-        return not self.start or process_start(self.pid) in ("", self.start)
+        state, start = _stat(self.pid)
+        return state not in _ENDED and (not self.start or start in ("", self.start))
 
 
 def process_start(pid: int) -> str:
     """When a process started, in clock ticks since boot; empty where the system does not tell."""
+    return _stat(pid)[1]
+
+
+def _stat(pid: int) -> tuple[str, str]:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            # The name in parentheses may hold anything; field 22 is the 20th after it (man 5 proc).
-            return handle.read().rpartition(")")[2].split()[19]
+            # The name in parentheses may hold anything; fields 3 and 22 are the 1st and 20th after it (man 5 proc).
+            fields = handle.read().rpartition(")")[2].split()
+            return fields[0], fields[19]
     except (OSError, IndexError):
-        return ""
+        return "", ""
 
 
 @cache

@@ -223,6 +223,7 @@ class Session:
             if self._due(self._held) and self._clock.ticks() >= self._not_before:
                 try:
                     self._held = await self._renewed(self._held)
+                    self.profile = self._held.saved
                     self._stamp = None
                 except SignInNeeded:
                     raise
