@@ -55,6 +55,7 @@ class LinePanel(Acts, Widget, can_focus=True):
         """Shown below the body as far as there is room: what is to be said of the row under the cursor."""
         self.top = 0
         """The first body line on the screen."""
+        self._held_size: Size | None = None
         self._drawn: dict[int, Hashable] = {}
         self._strips: LRUCache[Hashable, Strip] = LRUCache(512)
         self._wrapped: tuple[Hashable, list[Line]] = (None, [])
@@ -92,6 +93,11 @@ class LinePanel(Acts, Widget, can_focus=True):
         return look_of(self)
 
     @property
+    def size(self) -> Size:
+        """As Textual's own, which is worked out anew at each question: a pass over the lines asks once."""
+        return self._held_size or super().size
+
+    @property
     def inner_width(self) -> int:
         """Cells between the borders."""
         return max(0, self.size.width - (2 if self.framed else 0))
@@ -119,12 +125,15 @@ class LinePanel(Acts, Widget, can_focus=True):
         """Refresh the lines whose key differs from what is on the screen."""
         if not self.is_mounted or not self.size:
             return
-        width = self.size.width
-        regions = [
-            Region(0, y, min(width, self.changed_width(old, key)), 1)
-            for y in range(self.size.height)
-            if (key := self._key(y)) != (old := self._drawn.get(y))
-        ]
+        self._held_size = size = self.size
+        try:
+            regions = [
+                Region(0, y, min(size.width, self.changed_width(old, key)), 1)
+                for y in range(size.height)
+                if (key := self._key(y)) != (old := self._drawn.get(y))
+            ]
+        finally:
+            self._held_size = None
         if regions:
             self.refresh(*regions)
 
