@@ -1,7 +1,7 @@
 """A still life: the real server, the real journal and the running cockpit, with the clock and all chance held fast.
 
 What is drawn is the same at every run, to the byte: screenshots and snapshots are made of it. Time stands still for
-server and cockpit, ids come from a seeded generator, the zone is UTC and the port is always the same.
+server and cockpit, ids depend only on who makes them, the zone is UTC and the port is always the same.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import contextlib
 import json
 import os
 import random
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 INSTANT = datetime(2026, 10, 5, 9, 0, tzinfo=UTC)
 """What the clocks show."""
 PORT = 47_653
-_SEED = 20_261_005
 _PATIENCE = 60.0
 """Seconds to wait for the port, where another still life uses it."""
 
@@ -48,6 +49,35 @@ class StillClock:
 
     def ticks(self) -> float:
         return 100_000.0 + (self.at - INSTANT).total_seconds()
+
+
+class _Chance:
+    """Random bytes that depend only on who asks, through which of our functions, and how often before.
+
+    A new id somewhere else in the server changes no other, and no picture.
+    """
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, size: int) -> bytes:
+        frame: FrameType | None = sys._getframe(1)
+        callers = []
+        while frame is not None:
+            module, function = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+            # Comprehensions have frames of their own only before Python 3.12.
+            if module.startswith("expb_tui.") and not function.startswith("<"):
+                callers.append(f"{module}.{function}")
+            frame = frame.f_back
+        who = " ".join(callers)
+        with self._lock:
+            self._asked[who] += 1
+            return random.Random(f"{who} {self._asked[who]}").randbytes(size)
+
+    def forget(self) -> None:
+        """Answer as at the beginning."""
+        self._asked.clear()
 
 
 @dataclass
@@ -88,7 +118,7 @@ def still_life(folder: Path) -> Iterator[StillLife]:
     from expb_tui.server.seed import seed_demo
 
     clock = StillClock()
-    chance = random.Random(_SEED)
+    chance = _Chance()
 
     class Still(datetime):
         @classmethod
@@ -105,8 +135,8 @@ def still_life(folder: Path) -> Iterator[StillLife]:
             held.enter_context(mock.patch(f"{module}.datetime", Still))
         stand = SimpleNamespace(time=lambda: clock.at.timestamp(), monotonic=time.monotonic)
         held.enter_context(mock.patch("expb_tui.server.gate.time", stand))
-        held.enter_context(mock.patch("os.urandom", chance.randbytes))
-        held.enter_context(mock.patch("random._urandom", chance.randbytes))
+        held.enter_context(mock.patch("os.urandom", chance))
+        held.enter_context(mock.patch("random._urandom", chance))
         running = _bound(lambda: RunningServer(settings_for(f"sqlite:///{folder / 'still.sqlite'}", port=PORT)))
         demo = seed_demo(running.services, password=PASSWORD)
         ready = threading.Event()
@@ -115,7 +145,7 @@ def still_life(folder: Path) -> Iterator[StillLife]:
         held.callback(thread.join, 20)
         held.callback(running.stop)
         assert ready.wait(20), "the server did not start"
-        scene = StillLife(folder, clock, demo, lambda: chance.seed(_SEED), running.address.url)
+        scene = StillLife(folder, clock, demo, chance.forget, running.address.url)
         _write_profiles(scene)
         asyncio.run(_claim(scene))
         clock.at = INSTANT
