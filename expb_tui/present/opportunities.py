@@ -84,7 +84,10 @@ class Freshness(NamedTuple):
 
 
 def freshness(snapshot: Snapshot, clock: Clock, glyphs: Glyphs = UNICODE) -> Freshness:
-    """The pane's status line: source and age of the data, or what keeps it from being fresh."""
+    """The pane's status, short enough for a border: source and age of the data, or that it is old.
+
+    The reason is told by the header and the notices.
+    """
     passed = snapshot.age(clock)
     words = age(passed) if passed is not None else None
     old = "never" if words is None else words.text if words.text == "now" else f"{words.text} ago"
@@ -95,10 +98,9 @@ def freshness(snapshot: Snapshot, clock: Clock, glyphs: Glyphs = UNICODE) -> Fre
         return Freshness(Cell(f"{glyphs.ok} {old}, {by}", Tone.DIM), change)
     if state == "loading":
         return Freshness(Cell(f"{glyphs.more} asking the service", Tone.DIM), None)
-    why = clean(snapshot.error.what) if snapshot.error else "the service does not answer"
     if state == "stale":
-        return Freshness(Cell(f"{glyphs.warn} {old}: {why}", Tone.WARN), change)
-    return Freshness(Cell(f"{glyphs.bad} {why}", Tone.BAD), change)
+        return Freshness(Cell(f"{glyphs.warn} stale, {old}", Tone.WARN), change)
+    return Freshness(Cell(f"{glyphs.bad} no answer", Tone.BAD), change)
 
 
 CAUSE_COLUMNS = (Column("CAUSE", 22), Column("ANSWER", 14), Column("DETAIL"))

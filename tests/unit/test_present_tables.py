@@ -248,7 +248,7 @@ def test_freshness_tells_source_age_and_trouble() -> None:
     assert opportunities.freshness(Snapshot(FeedState.LOADING), clock).cell.text.startswith(UNICODE.more)
     stale = opportunities.freshness(replace(fresh, state=FeedState.STALE), clock)
     assert stale.cell.tone is Tone.WARN
-    assert "1m ago" in stale.cell.text
+    assert stale.cell.text == f"{UNICODE.warn} stale, 1m ago"
     assert opportunities.freshness(Snapshot(FeedState.ERROR), clock).cell.tone is Tone.BAD
 
 
