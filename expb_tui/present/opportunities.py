@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from expb_tui.core.text import clean, coarse
+from expb_tui.core.text import coarse
 from expb_tui.present.cells import UNICODE, Cell, Column, Glyphs, Row, Table, Tone, cell, shown
 from expb_tui.present.times import age
 
