@@ -380,7 +380,9 @@ def _credential(profile: Profile | None) -> tuple[object, ...]:
 
 
 def _link_of(error: ExpbError) -> Link:
+    from expb_tui.core.api.failures import ApiProblem
     from expb_tui.core.errors import SignInNeeded
 
-    state = LinkState.SIGNED_OUT if isinstance(error, SignInNeeded) else LinkState.LOST
-    return Link(state, error=error)
+    if isinstance(error, SignInNeeded):
+        return Link(LinkState.SIGNED_OUT, error=error)
+    return Link(LinkState.REFUSED if isinstance(error, ApiProblem) else LinkState.LOST, error=error)

@@ -14,12 +14,13 @@ from expb_tui.present.times import age, moment
 
 
 class LinkState(StrEnum):
-    """``nobody``: there is no profile to ask with."""
+    """``nobody``: there is no profile to ask with. ``refused``: the service answers, but with an error."""
 
     OPENING = "opening"
     ASKING = "asking"
     ONLINE = "online"
     LOST = "no answer"
+    REFUSED = "refused"
     SIGNED_OUT = "signed out"
     NOBODY = "nobody"
 
@@ -51,6 +52,13 @@ def words(link: Link, clock: Clock, glyphs: Glyphs) -> tuple[Cell, float | None]
             return Cell(f"{glyphs.ok} online", Tone.OK), None if passed is None else _STALE - passed + 0.001
         since = age(passed)
         return Cell(f"{glyphs.ok} online, {since.text} ago", Tone.OK), since.next_change
+    if link.state is LinkState.REFUSED:
+        status = getattr(link.error, "status", 0)
+        what = f"{glyphs.bad} refused with {status}" if status else f"{glyphs.bad} refused"
+        if passed is None:
+            return Cell(what, Tone.BAD), None
+        since = age(passed)
+        return Cell(f"{what}, good {since.text} ago" if since.text != "now" else what, Tone.BAD), since.next_change
     if passed is None:
         return Cell(f"{glyphs.bad} no answer", Tone.BAD), None
     since = age(passed)

@@ -63,7 +63,8 @@ class WorkPane(TablePane):
                 (),
                 sentence((self.key("pane.profiles"), Tone.ACCENT), " goes to the profiles."),
             )
-        if link.state in (LinkState.SIGNED_OUT, LinkState.LOST) and (snapshot is None or snapshot.taken_at is None):
+        troubled = link.state in (LinkState.SIGNED_OUT, LinkState.LOST, LinkState.REFUSED)
+        if troubled and (snapshot is None or snapshot.taken_at is None):
             what, step = reason(link)
             lines: list[Line] = [words(what or "The service does not answer.", Tone.BAD)]
             if step:
