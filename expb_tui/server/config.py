@@ -91,6 +91,8 @@ class ServerSettings:
     """Allow plain http beyond the loopback interface."""
     client_ids: tuple[str, ...] = (DEFAULT_CLIENT_ID,)
     account_provisioning: Literal["self-service", "system-admin-only"] = "self-service"
+    system_admins: tuple[str, ...] = ()
+    """E-mail addresses of the users who may open system sessions; every start grants and takes away."""
     allow_self_review: bool = True
     """Whether an agent with several roles may review its own proposals and results (contract, section 6.2.8)."""
     synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"

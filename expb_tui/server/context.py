@@ -39,7 +39,10 @@ SERVICE = Actor("service", None, "service")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated bearer. ``account_role`` is for users only; ``expires_at`` ends the credential."""
+    """An authenticated bearer. ``account_role`` is for users only; ``expires_at`` ends the credential.
+
+    A system session has no account: its ``account_id`` is empty, which no record's is.
+    """
 
     type: Literal["user", "agent"]
     account_id: str
@@ -49,6 +52,11 @@ class Caller:
     account_role: str | None = None
     expires_at: datetime | None = None
     scope: str = "account"
+    system_entitled: bool = False
+
+    @property
+    def is_system(self) -> bool:
+        return self.scope == "system"
 
     @property
     def is_account_admin(self) -> bool:

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from expb_tui.server.context import Exchange, Services
 from expb_tui.server.events import Event, events_after, knows_event, last_event_id
 from expb_tui.server.identity.access import session_authority
-from expb_tui.server.problems import Problem, not_found
+from expb_tui.server.problems import Problem, forbidden, not_found
 from expb_tui.server.routing import EVENT_STREAM_TYPE, Operations, Param, Who
 from expb_tui.server.store.database import Database
 
@@ -249,7 +249,7 @@ class _CountedResponse(StreamingResponse):
     "/v1/events",
     "streamEvents",
     "Invalidations of the account's records, as server-sent events",
-    who=Who.USER,
+    who=Who.USER | Who.SYSTEM,
     raw=True,
     media=EVENT_STREAM_TYPE,
     query=(Param("project_id", description="Only of this project."),),
@@ -260,6 +260,8 @@ class _CountedResponse(StreamingResponse):
 async def stream_events(exchange: Exchange) -> Response:
     services, caller = exchange.services, exchange.caller
     assert caller is not None  # the operation is not for anonymous callers
+    if caller.is_system:
+        raise forbidden("Events are an account's; a system session has none.")
     if services.event_streams is None:
         services.event_streams = Streams(services)
     streams = services.event_streams

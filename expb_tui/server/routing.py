@@ -50,12 +50,16 @@ EVENT_STREAM_TYPE = "text/event-stream"
 
 
 class Who(Flag):
-    """Who may call: others get 401 (no bearer) or 403 (the wrong kind of bearer)."""
+    """Who may call: others get 401 (no bearer) or 403 (the wrong kind of bearer).
+
+    USER is the session of a user in an account. A system session gets 404 where SYSTEM is not named.
+    """
 
     ANYONE = 0
     USER = 1
     AGENT = 2
     EITHER = 3
+    SYSTEM = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import uvicorn
@@ -22,7 +22,9 @@ from starlette.applications import Starlette
 from expb_tui.server.app import build_app
 from expb_tui.server.config import ServerError, ServerSettings
 from expb_tui.server.connections import ACCEPT_AT_ONCE, QuietAccepting, connection_cap, patient_protocol
-from expb_tui.server.context import Services
+from expb_tui.server.context import Services, Unit
+from expb_tui.server.identity.entitlements import entitle
+from expb_tui.server.oauth.sessions import end_system_sessions
 from expb_tui.server.store.migrate import migrate
 
 _BACKLOG = 2048
@@ -70,8 +72,16 @@ class RunningServer:
         self._server: _Server | None = None
 
     def run(self, ready: Callable[[Address], None]) -> None:
-        """Serve; ``ready`` is called once when requests are accepted. Blocks."""
+        """Serve; ``ready`` is called once when requests are accepted. Blocks.
+
+        System entitlements are settled first. Raises ``ServerError`` where one is for nobody.
+        """
         settings = self.services.settings
+        try:
+            self._entitle(settings.system_admins)
+        except BaseException:
+            self.close()
+            raise
         config = uvicorn.Config(
             self.app,
             http=patient_protocol(connection_cap(settings.workers), settings.limits.head_seconds),
@@ -89,6 +99,13 @@ class RunningServer:
         )
         self._server = _Server(config, lambda: ready(self.address), self.services)
         self._server.run(sockets=[self._socket])
+
+    def _entitle(self, emails: Sequence[str]) -> None:
+        database = self.services.database
+        with database.write() as conn:
+            unit = Unit(conn, database)
+            entitle(unit, emails)
+            end_system_sessions(unit)
 
     def close(self) -> None:
         """Let go of socket and database, for a server that was never run."""

@@ -14,7 +14,7 @@ from expb_tui.server.bodies import invalid_json, read_body
 from expb_tui.server.context import Answer, Call, Caller, Services
 from expb_tui.server.idempotency import Ticket, close_record, drop_record, is_kept, open_record, ticket
 from expb_tui.server.identity.authentication import Authenticated, authenticate, bearer, mark_seen
-from expb_tui.server.problems import Problem, forbidden
+from expb_tui.server.problems import Problem, forbidden, not_found
 from expb_tui.server.routing import JSON_TYPE, Operation, Who
 from expb_tui.wire.problem import MEDIA_TYPE
 
@@ -159,6 +159,12 @@ def _mark_seen(services: Services, who: Authenticated) -> None:
 
 
 def _check_who(operation: Operation, caller: Caller) -> None:
+    if caller.is_system:
+        if not operation.who & Who.SYSTEM:
+            raise not_found()
+        return
+    if operation.who is Who.SYSTEM:
+        raise forbidden("This needs a system session.")
     if caller.type == "agent" and not operation.who & Who.AGENT:
         raise forbidden("Agents may not do this; it needs a user's session.")
     if caller.type == "user" and not operation.who & Who.USER:

@@ -1,4 +1,4 @@
-"""The API against its own OpenAPI document, by schemathesis, as an owner and as an agent."""
+"""The API against its own OpenAPI document, by schemathesis: as an owner, as an agent, in a system session."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from expb_tui.server.config import RequestLimits
 from expb_tui.server.context import Unit
 from expb_tui.server.identity.kinds import ACCOUNT_MEMBERSHIPS, PROJECT_MEMBERSHIPS
 from expb_tui.server.identity.people import create_user
+from expb_tui.server.seed_story import OWNER_EMAIL
 from tests.support.server import LocalServer, ServerFactory
 
 IDENTITY = "identity.sre-norns.com/v1"
 STREAM = "^/v1/events$"
 AGENTS_PART = "^/v1/(principal|work-.*|projects/[^/]*/work-packages)$"
+SYSTEM_PART = "^/v1/system/"
 RESEARCH_PART = "^/v1/(projects/[^/]*/.*|objectives.*|holds.*|limits.*|re.*|hypothes.*|experiments.*|integrations.*)$"
 
 
@@ -61,7 +63,7 @@ def _targets(http: httpx.Client, server: LocalServer) -> Mapping[str, str]:
     found["/v1/account-invitations/{uid}"] = invitation["resource"]["metadata"]["uid"]
     method = http.get("/v1/profile/sign-in-methods").json()["items"][0]
     found["/v1/profile/sign-in-methods/{uid}"] = method["metadata"]["uid"]
-    server.sign_in()
+    server.sign_in(account_id=server.account_id)
     own = http.get("/v1/principal").json()["credential_id"]
     sessions = [item["metadata"]["uid"] for item in http.get("/v1/sessions").json()["items"]]
     found["/v1/sessions/{uid}"] = next(uid for uid in sessions if uid != own)
@@ -70,6 +72,12 @@ def _targets(http: httpx.Client, server: LocalServer) -> Mapping[str, str]:
         if items:
             found[f"/v1/{kind}/{{uid}}"] = items[0]["metadata"]["uid"]
     return found
+
+
+def _system_targets(server: LocalServer, token: str) -> Mapping[str, str]:
+    with server.client(token) as http:
+        lists = {kind: http.get(f"/v1/system/{kind}").json()["items"] for kind in SYSTEM_KINDS}
+    return {f"/v1/system/{kind}/{{uid}}": items[0]["metadata"]["uid"] for kind, items in lists.items()}
 
 
 def _second_member(server: LocalServer) -> dict[str, str]:
@@ -84,6 +92,7 @@ def _second_member(server: LocalServer) -> dict[str, str]:
     return {"/v1/account-memberships/{uid}": account.id, "/v1/project-memberships/{uid}": project.id}
 
 
+SYSTEM_KINDS = ("research-roles", "review-policies", "limits")
 RESEARCH_KINDS = (
     "objectives",
     "hypotheses",
@@ -100,7 +109,7 @@ RESEARCH_KINDS = (
 )
 
 
-def _configuration(server: LocalServer, token: str, targets: Mapping[str, str]) -> str:
+def _configuration(server: LocalServer, token: str, system: str, targets: Mapping[str, str]) -> str:
     lines = [
         "continue-on-failure = true",
         "[parameters]",
@@ -132,14 +141,18 @@ def _configuration(server: LocalServer, token: str, targets: Mapping[str, str]) 
     alike = "/(hypotheses|experiments|results|integrations|hypothesis-reviews|result-reviews|holds|review-policies)"
     lines += ["[[operations]]", f'include-path-regex = "{alike}(/.uid.)?$"', 'include-method = "GET"']
     lines += ["[operations.phases.coverage]", "enabled = false"]
+    lines += ["[[operations]]", 'include-path-regex = "^/v1/system/(research-roles|limits)"']
+    lines += ["[operations.phases.coverage]", "enabled = false"]
+    lines += ["[[operations]]", f'include-path-regex = "{SYSTEM_PART}"']
+    lines += [f'headers = {{ Authorization = "Bearer {system}" }}']
     return "\n".join(lines)
 
 
 def _start(
-    server: LocalServer, folder: Path, token: str, targets: Mapping[str, str], *choice: str
+    server: LocalServer, folder: Path, token: str, system: str, targets: Mapping[str, str], *choice: str
 ) -> subprocess.Popen[str]:
     folder.mkdir()
-    (folder / "schemathesis.toml").write_text(_configuration(server, token, targets))
+    (folder / "schemathesis.toml").write_text(_configuration(server, token, system, targets))
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.address}/openapi.json", "--no-color"),
@@ -157,14 +170,25 @@ def _start(
 def test_the_server_keeps_to_its_document(
     server_factory: ServerFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = server_factory(limits=RequestLimits(oauth_per_minute=100_000))
-    owner = server.sign_in()["access_token"]
+    server = server_factory(limits=RequestLimits(oauth_per_minute=100_000), system_admins=(OWNER_EMAIL,))
+    owner = server.sign_in(account_id=server.account_id)["access_token"]
+    system = server.sign_in(account_id="system")["access_token"]
     with server.client(owner) as http:
-        targets = _targets(http, server)
+        targets = {**_targets(http, server), **_system_targets(server, system)}
+        agents_and_system = f"{AGENTS_PART}|{SYSTEM_PART}"
+        elsewhere = f"{RESEARCH_PART}|{STREAM}|{SYSTEM_PART}"
         runs = [
-            _start(server, tmp_path / "research", owner, targets, "--include-path-regex", RESEARCH_PART),
-            _start(server, tmp_path / "agent", server.agent_token, targets, "--include-path-regex", AGENTS_PART),
-            _start(server, tmp_path / "owner", owner, targets, "--exclude-path-regex", f"{RESEARCH_PART}|{STREAM}"),
+            _start(server, tmp_path / "research", owner, system, targets, "--include-path-regex", RESEARCH_PART),
+            _start(
+                server,
+                tmp_path / "agent",
+                server.agent_token,
+                system,
+                targets,
+                "--include-path-regex",
+                agents_and_system,
+            ),
+            _start(server, tmp_path / "owner", owner, system, targets, "--exclude-path-regex", elsewhere),
         ]
         outputs = [run.communicate(timeout=120)[0] for run in runs]
         assert [run.returncode for run in runs] == [0, 0, 0], "\n".join(output[-8000:] for output in outputs)

@@ -133,7 +133,6 @@ def test_slow_down_comes_before_success(server: LocalServer) -> None:
     [
         ({"client_id": "unknown"}, 400, "invalid_client"),
         ({"preferred_context": "both"}, 400, "invalid_request"),
-        ({"preferred_context": "system"}, 400, "invalid_request"),
         ({"client_id": CLIENT_ID, "padding": "x" * 17_000}, 413, "invalid_request"),
     ],
 )

@@ -20,6 +20,7 @@ from expb_tui.server.store.schema import (
     agent_tokens,
     credentials,
     sessions,
+    system_entitlements,
     users,
 )
 
@@ -49,11 +50,13 @@ class Authenticated:
 def _query(clock: Any) -> Select[Any]:
     cred, session, user, member = credentials.c, sessions.c, users.c, account_memberships.c
     token, agent, account = agent_tokens.c, agent_identities.c, accounts.c
+    entitled = system_entitlements.c.user_id
     joined = (
-        credentials.join(accounts, account.id == cred.account_id)
+        credentials.outerjoin(accounts, account.id == cred.account_id)
         .outerjoin(sessions, session.id == cred.session_id)
         .outerjoin(users, user.id == session.user_id)
         .outerjoin(account_memberships, and_(member.user_id == user.id, member.account_id == cred.account_id))
+        .outerjoin(system_entitlements, entitled == user.id)
         .outerjoin(agent_tokens, token.id == cred.agent_token_id)
         .outerjoin(agent_identities, agent.id == token.agent_id)
     )
@@ -66,6 +69,8 @@ def _query(clock: Any) -> Select[Any]:
             cred.session_id,
             cred.agent_token_id,
             session.user_id,
+            session.scope,
+            entitled.is_not(None).label("entitled"),
             member.role,
             token.agent_id,
             agent.last_seen_at,
@@ -73,15 +78,22 @@ def _query(clock: Any) -> Select[Any]:
         .select_from(joined)
         .where(
             cred.verifier == bindparam("verifier"),
-            account.phase == "active",
             or_(
                 and_(
                     cred.purpose == "access",
                     session.phase == "active",
                     user.phase == "active",
-                    member.phase == "active",
+                    or_(
+                        and_(session.scope == "account", account.phase == "active", member.phase == "active"),
+                        and_(session.scope == "system", entitled.is_not(None)),
+                    ),
                 ),
-                and_(cred.purpose == "agent", token.phase == "active", agent.phase == "active"),
+                and_(
+                    cred.purpose == "agent",
+                    account.phase == "active",
+                    token.phase == "active",
+                    agent.phase == "active",
+                ),
             ),
         )
     )
@@ -138,11 +150,13 @@ def authenticate(database: Database, conn: Connection, token: str) -> Authentica
         return Authenticated(caller, now, due)
     caller = Caller(
         "user",
-        row.account_id,
+        row.account_id or "",
         row.session_id,
         user_id=row.user_id,
         account_role=row.role,
         expires_at=row.expires_at,
+        scope=row.scope,
+        system_entitled=bool(row.entitled),
     )
     return Authenticated(caller, now, False)
 

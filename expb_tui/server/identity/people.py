@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from expb_tui.server import lists
 from expb_tui.server.context import Answer, Call, Unit, item
@@ -40,22 +40,28 @@ def create_user(unit: Unit, *, email: str, password_hash: str, display_name: str
 
 
 @operations.get(
-    "/v1/principal", "readPrincipal", "Who this credential speaks for", who=Who.EITHER, answers={200: Principal}
+    "/v1/principal",
+    "readPrincipal",
+    "Who this credential speaks for",
+    who=Who.EITHER | Who.SYSTEM,
+    answers={200: Principal},
 )
 def principal(call: Call) -> Answer:
     me = call.me
     found = Principal(
         type=me.type,
         scope=me.scope,
-        account_id=me.account_id,
+        account_id=me.account_id or None,
         account_role=me.account_role,
         user_id=me.user_id,
         agent_id=me.agent_id,
         credential_id=me.credential_id,
+        system_admin=me.is_system,
+        system_entitled=me.system_entitled,
     )
     if me.type == "agent":
         found.role_grants = {row.id: row.roles for row in call.conn.execute(grants_of_agent(call))}
-    else:
+    elif not me.is_system:
         found.project_ids = sorted(row.id for row in call.conn.execute(projects_of_user(call)))
     return Answer(found.wire())
 
@@ -103,9 +109,15 @@ def _profile(call: Call) -> RowOf:
     return call.fetch(PROFILES, call.me.user_id or "")
 
 
+def _own_sessions(call: Call) -> list[ColumnElement[bool]]:
+    """A user's sessions; a system session sees only itself (contract, section 1.7)."""
+    own = [sessions.c.user_id == call.me.user_id]
+    return [*own, sessions.c.id == call.me.credential_id] if call.me.is_system else own
+
+
 def _own_session(call: Call, *, lock: bool = False) -> RowOf:
     row = call.fetch(SESSIONS, call.path["uid"], lock=lock)
-    if row.user_id != call.me.user_id:
+    if row.user_id != call.me.user_id or (call.me.is_system and row.id != call.me.credential_id):
         raise not_found()
     return row
 
@@ -131,7 +143,7 @@ def _keep_a_method(call: Call, row: RowOf, changes: Changes) -> Changes:
     "/v1/sessions/{uid}",
     "revokeSessionByUid",
     "End one of the caller's sessions",
-    who=Who.USER,
+    who=Who.USER | Who.SYSTEM,
     body=Patch(None, REVOKE),
     answers={200: AnyResource},
 )
@@ -171,8 +183,8 @@ offer_list(
     id="listSessions",
     summary="The caller's sessions",
     answer=AnyResource,
-    where=lambda call: [sessions.c.user_id == call.me.user_id],
-    who=Who.USER,
+    where=_own_sessions,
+    who=Who.USER | Who.SYSTEM,
 )
 offer_read(
     operations,
@@ -181,7 +193,7 @@ offer_read(
     id="readSession",
     summary="One of the caller's sessions",
     answer=AnyResource,
-    who=Who.USER,
+    who=Who.USER | Who.SYSTEM,
 )
 offer_list(
     operations,

@@ -16,6 +16,8 @@ from sqlalchemy import case, delete, insert, select, update
 from expb_tui.server.config import Lifetimes, RequestLimits
 from expb_tui.server.context import Unit
 from expb_tui.server.identity.authentication import new_secret, verifier
+from expb_tui.server.identity.entitlements import is_entitled
+from expb_tui.server.oauth.sessions import scope_of
 from expb_tui.server.resources import RowOf, name_key
 from expb_tui.server.store.schema import (
     account_memberships,
@@ -38,8 +40,18 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class System:
+    """The whole server instead of one account; for entitled users."""
+
+    id: str = "system"
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """What the second page asks: who wants in, from where, since when, and into which account."""
+    """What the second page asks: who wants in, from where, since when, and into which account or the system.
+
+    ``system`` says whether the person may choose the system, ``asked_system`` whether the program asked for it.
+    """
 
     code: str
     client_id: str
@@ -49,17 +61,19 @@ class Question:
     email: str
     ticket: str
     accounts: Sequence[Account]
-    chosen: Account | None
+    chosen: Account | System | None
+    system: bool
+    asked_system: bool
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The end: ``approved`` for an account, or denied."""
+    """The end: ``approved`` for an account or the system, or denied."""
 
     approved: bool
     client_id: str
-    account: Account | None
+    chosen: Account | System | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +175,27 @@ def proceed(
     if decision == "deny":
         _close(unit, request, state="denied")
         return Decided(False, request.client_id, None)
-    wanted = fields.get("authority_context") or fields.get("account_id") or ""
-    if wanted == "system" or fields.get("scope") == "system":
-        return Refused("This server has no system sessions.")
-    chosen = next((account for account in mine if account.id == wanted), None)
-    if wanted and chosen is None:
-        return Refused("You have no active membership in that account.")
-    if not mine:
+    entitled = is_entitled(unit, user.id)
+    chosen = _chosen(fields, mine, entitled=entitled)
+    if isinstance(chosen, Refused):
+        return chosen
+    if not mine and not entitled:
         return Refused("You have no active account to sign in to.")
-    if chosen is None and len(mine) == 1:
+    if chosen is None and len(mine) == 1 and (not entitled or request.preferred_context == "account"):
         chosen = mine[0]
     if decision == "approve" and chosen is not None:
+        account_id = chosen.id if isinstance(chosen, Account) else None
         _close(
-            unit, request, state="approved", user_id=user.id, account_id=chosen.id, authenticated_at=authenticated_at
+            unit,
+            request,
+            state="approved",
+            user_id=user.id,
+            account_id=account_id,
+            scope=scope_of(account_id),
+            authenticated_at=authenticated_at,
         )
         return Decided(True, request.client_id, chosen)
+    missing = "Choose an account or the system first." if entitled else "Choose an account first."
     return Question(
         code=code,
         client_id=request.client_id,
@@ -186,8 +206,27 @@ def proceed(
         ticket=_issue_ticket(unit, lifetimes, request, user, authenticated_at),
         accounts=mine,
         chosen=chosen,
-        error="Choose an account first." if decision == "approve" else "",
+        system=entitled,
+        asked_system=request.preferred_context == "system",
+        error=missing if decision == "approve" else "",
     )
+
+
+def _chosen(fields: Mapping[str, str], mine: Sequence[Account], *, entitled: bool) -> Account | System | Refused | None:
+    """What the form names to sign in to; None where it names nothing."""
+    named = {fields.get(name, "") for name in ("authority_context", "account_id")}
+    if fields.get("scope") == "system":
+        named.add("system")
+    wanted = named - {""}
+    if not wanted:
+        return None
+    if len(wanted) > 1:
+        return Refused("Choose one account, or the system, and not both.")
+    [one] = wanted
+    if one == "system":
+        return System() if entitled else Refused("You may not open a system session here.")
+    account = next((account for account in mine if account.id == one), None)
+    return account or Refused("You have no active membership in that account.")
 
 
 def _close(unit: Unit, request: RowOf, **values: Any) -> None:

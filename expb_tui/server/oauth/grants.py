@@ -15,7 +15,7 @@ from expb_tui.server.context import Actor, Unit
 from expb_tui.server.identity.authentication import new_secret, verifier
 from expb_tui.server.identity.kinds import SESSIONS
 from expb_tui.server.oauth.forms import Refusal, invalid_request
-from expb_tui.server.oauth.sessions import SignIn, may_sign_in, open_session, revoke_session, rotate
+from expb_tui.server.oauth.sessions import SignIn, may_sign_in, open_session, revoke_session, rotate, scope_of
 from expb_tui.server.resources import RowOf
 from expb_tui.server.store.schema import credentials, device_requests
 from expb_tui.wire.oauth import DEVICE_GRANT, SLOW_DOWN_STEP, TokenAnswer
@@ -104,8 +104,8 @@ def _device(unit: Unit, lifetimes: Lifetimes, fields: Mapping[str, str]) -> Toke
         unit.conn.execute(change.values(last_poll_at=now))
         return Refusal("authorization_pending", "nobody has decided yet")
     unit.conn.execute(change.values(last_poll_at=now, state="used"))
-    if not may_sign_in(unit, request.user_id, request.account_id):
-        return Refusal("access_denied", "the membership that approved this is not active any more")
+    if request.scope != scope_of(request.account_id) or not may_sign_in(unit, request.user_id, request.account_id):
+        return Refusal("access_denied", "the membership or grant that approved this is not active any more")
     sign_in = SignIn(
         user_id=request.user_id,
         account_id=request.account_id,
@@ -145,6 +145,8 @@ def _refresh(
         if account_id not in ("", session.account_id) or fields.get("scope", "") not in ("", session.scope):
             return invalid_request("scope and account_id must be those of the session")
         return rotate(unit, lifetimes, session, spent)
+    if session.scope == "system":
+        return invalid_request("a system session is not moved to an account; sign in to that account")
     if account_id in ("", session.account_id):
         return invalid_request("account_id must name another account")
     if not may_sign_in(unit, session.user_id, account_id):

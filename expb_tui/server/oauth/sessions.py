@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from sqlalchemy import and_, delete, insert, select, update
 
 from expb_tui.server.config import Lifetimes
 from expb_tui.server.context import Actor, Unit
 from expb_tui.server.identity.authentication import new_secret, verifier
+from expb_tui.server.identity.entitlements import is_entitled
 from expb_tui.server.identity.kinds import SESSIONS
 from expb_tui.server.resources import RowOf
-from expb_tui.server.store.schema import account_memberships, accounts, credentials, sessions, users
+from expb_tui.server.store.schema import (
+    account_memberships,
+    accounts,
+    credentials,
+    sessions,
+    system_entitlements,
+    users,
+)
 from expb_tui.wire.oauth import TokenAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """How a person signed in: what a new session remembers."""
+    """How a person signed in: what a new session remembers. Without an account it is a system session."""
 
     user_id: str
-    account_id: str
+    account_id: str | None
     client_id: str
     authenticated_at: datetime
     method: str
@@ -37,7 +46,7 @@ def open_session(unit: Unit, lifetimes: Lifetimes, sign_in: SignIn) -> TokenAnsw
         actor=Actor("user", sign_in.user_id, "user"),
         account_id=sign_in.account_id,
         user_id=sign_in.user_id,
-        scope="account",
+        scope=scope_of(sign_in.account_id),
         client_id=sign_in.client_id,
         authenticated_at=sign_in.authenticated_at,
         authentication_method=sign_in.method,
@@ -71,8 +80,28 @@ def revoke_session(unit: Unit, session: RowOf, actor: Actor | None = None) -> No
     unit.update(SESSIONS, session, phase="revoked")
 
 
-def may_sign_in(unit: Unit, user_id: str, account_id: str) -> bool:
-    """Whether user, account and membership are all active."""
+def end_system_sessions(unit: Unit) -> None:
+    """Revoke the system sessions of users who are not entitled any more, so that no later grant revives them."""
+    session = sessions.c
+    query = select(session.id).where(
+        session.scope == "system",
+        session.phase == "active",
+        session.user_id.not_in(select(system_entitlements.c.user_id)),
+    )
+    for uid in unit.conn.execute(query.order_by(session.id)).scalars().all():
+        revoke_session(unit, unit.fetch(SESSIONS, uid, lock=True))
+
+
+def scope_of(account_id: str | None) -> Literal["account", "system"]:
+    """The scope of a session by its account."""
+    return "system" if account_id is None else "account"
+
+
+def may_sign_in(unit: Unit, user_id: str, account_id: str | None) -> bool:
+    """Whether user, account and membership are all active; without an account, whether the user is entitled."""
+    if account_id is None:
+        active = select(users.c.id).where(users.c.id == user_id, users.c.phase == "active")
+        return unit.one(active) is not None and is_entitled(unit, user_id)
     member = account_memberships.c
     query = (
         select(member.id)
@@ -89,7 +118,7 @@ def may_sign_in(unit: Unit, user_id: str, account_id: str) -> bool:
 
 
 def _issue(
-    unit: Unit, lifetimes: Lifetimes, session_id: str, account_id: str, refresh_expires_at: datetime
+    unit: Unit, lifetimes: Lifetimes, session_id: str, account_id: str | None, refresh_expires_at: datetime
 ) -> TokenAnswer:
     access, refresh = new_secret(), new_secret()
     # An access token never outlives the thirty days of its session.
@@ -107,7 +136,7 @@ def _issue(
             "access_token": access,
             "refresh_token": refresh,
             "expires_in": int((expires_at - unit.now).total_seconds()),
-            "scope": "account",
+            "scope": scope_of(account_id),
             "account_id": account_id,
         }
     )

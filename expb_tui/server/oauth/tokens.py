@@ -99,8 +99,8 @@ async def _answer(exchange: Exchange, work: Any) -> JSONResponse:
 
 
 def _start_device(services: Services, fields: dict[str, str], client: Client) -> dict[str, Any] | Refusal:
-    if fields.get("preferred_context", "") not in ("", "account"):
-        return invalid_request("preferred_context must be account: there are no system sessions here")
+    if fields.get("preferred_context", "") not in ("", "account", "system"):
+        return invalid_request("preferred_context must be account or system")
     with services.database.write() as conn:
         unit = Unit(conn, services.database)
         answer = start_device(unit, services.settings.lifetimes, fields, client)

@@ -42,6 +42,8 @@ class ApprovalForm(SnakeModel):
     password: str = ""
     auth_ticket: str = ""
     authority_context: str = ""
+    account_id: str = ""
+    scope: str = ""
     decision: str = ""
 
 

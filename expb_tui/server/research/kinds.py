@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, select
@@ -125,3 +126,10 @@ ROLES_KIND = _settings_kind("research-roles", RESEARCH_GROUP, lambda row: {"role
 POLICIES_KIND = _settings_kind("review-policies", RESEARCH_GROUP, _spec)
 LIMITS_KIND = _settings_kind("limits", IDENTITY_GROUP, _limit_spec)
 """A limit is told apart by its ``metadata.name``."""
+
+
+def system_kind(kind: Kind) -> Kind:
+    """The settings of the system itself, of one of the three kinds above, with item URLs of their own."""
+    table = kind.table
+    own = (table.c.kind == kind.name, table.c.account_id.is_(None))
+    return replace(kind, base="/v1/system", query=lambda: select(table).where(*own))

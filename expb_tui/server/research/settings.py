@@ -146,8 +146,8 @@ _LOAD = select(_TABLE.kind, _TABLE.subject, _TABLE.account_id, _TABLE.project_id
 )
 
 
-def load_rules(conn: Connection, account_id: str, project_id: str | None) -> ProjectRules:
-    """The settings that bear on a project; with None for the project, on the account alone."""
+def load_rules(conn: Connection, account_id: str | None, project_id: str | None) -> ProjectRules:
+    """The settings that bear on a project; with None for it, on the account alone, and with None twice the system's."""
     specs: dict[tuple[str, str], list[tuple[Scope, Mapping[str, Any]]]] = {}
     for row in conn.execute(_LOAD, {"of_account": account_id, "of_project": project_id}):
         specs.setdefault((row.kind, row.subject), []).append((scope_of(row), row.spec))

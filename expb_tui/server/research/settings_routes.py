@@ -1,4 +1,4 @@
-"""Reading and changing roles, review policies and limits, of projects (members) and accounts (administrators)."""
+"""Reading and changing roles, review policies and limits, of projects, accounts and the system, by who runs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from expb_tui.server.context import Answer, Call, etag
 from expb_tui.server.identity.access import account_admin, require_member
 from expb_tui.server.problems import invalid, not_found
 from expb_tui.server.research.gates import open_gates
-from expb_tui.server.research.kinds import LIMITS_KIND, POLICIES_KIND, ROLES_KIND
+from expb_tui.server.research.kinds import LIMITS_KIND, POLICIES_KIND, ROLES_KIND, system_kind
 from expb_tui.server.research.settings import (
     LIMITS,
     ROLE_NUMBERS,
@@ -133,12 +133,22 @@ def _shown(call: Call, kind: Kind, row: RowOf, rules: ProjectRules) -> dict[str,
     return body
 
 
-def _page(call: Call, kind: Kind, account_id: str, project_id: str | None) -> Answer:
-    column = research_settings.c.project_id
-    scope: ColumnElement[bool] = column.is_(None) if project_id is None else column == project_id
+def _page(call: Call, kind: Kind, account_id: str | None, project_id: str | None) -> Answer:
+    table = research_settings.c
     rules = load_rules(call.conn, account_id, project_id)
-    where = (research_settings.c.account_id == account_id, scope)
+    where = (_same(table.account_id, account_id), _same(table.project_id, project_id))
     return lists.page(call, kind, *where, show=lambda row: _shown(call, kind, row, rules))
+
+
+def _same(column: ColumnElement[Any], value: str | None) -> ColumnElement[bool]:
+    return column.is_(None) if value is None else column == value
+
+
+def _of_system(call: Call, kind: Kind) -> RowOf:
+    """The system's settings row, for system sessions; the operation lets in nobody else."""
+    row = call.fetch(kind, call.path["uid"])
+    call.act_as("system-administrator")
+    return row
 
 
 def _administered(call: Call, kind: Kind, *, lock: bool = False) -> RowOf:
@@ -158,8 +168,7 @@ def _item(call: Call, kind: Kind, row: RowOf) -> Answer:
     return Answer(body, headers={"ETag": etag(row.version)})
 
 
-def _edit(call: Call, kind: Kind, body: Edit[Any]) -> Answer:
-    row = _administered(call, kind, lock=True)
+def _edit(call: Call, kind: Kind, row: RowOf, body: Edit[Any]) -> Answer:
     call.match(row)
     call.read_clock()
     given = body.spec.model_dump(mode="json", by_alias=True, include=body.spec.model_fields_set)
@@ -175,21 +184,23 @@ def _edit(call: Call, kind: Kind, body: Edit[Any]) -> Answer:
         raise invalid(wrong, "A narrower scope may only tighten what a wider one sets.")
     changes = metadata_changes(row, body)
     row = call.update(kind, row, **changes, spec=spec, configured=bool(spec), reason=reason)
-    if kind is POLICIES_KIND:
+    if row.kind == POLICIES_KIND.name:
         _let_pass(call, row)
     return _item(call, kind, row)
 
 
 def _let_pass(call: Call, row: RowOf) -> None:
-    """Open the gates that a changed policy switched off, in the project or in every project of the account."""
+    """Open the gates that a changed policy switched off, in the project or in every project that inherits it."""
     if row.project_id is not None:
         open_gates(call, row.account_id, row.project_id)
         return
-    inside = select(projects.c.id).where(projects.c.account_id == row.account_id).order_by(projects.c.id)
-    for project_id in call.conn.execute(inside).scalars().all():
+    inside = select(projects.c.id, projects.c.account_id).order_by(projects.c.id)
+    if row.account_id is not None:
+        inside = inside.where(projects.c.account_id == row.account_id)
+    for project_id, account_id in call.conn.execute(inside).all():
         lock_project(call, project_id)
         call.read_clock()
-        open_gates(call, row.account_id, project_id)
+        open_gates(call, account_id, project_id)
 
 
 _PARTS: tuple[tuple[Kind, str, str, type[WireModel], type[WireModel]], ...] = (
@@ -201,6 +212,7 @@ _PARTS: tuple[tuple[Kind, str, str, type[WireModel], type[WireModel]], ...] = (
 
 def _declare(kind: Kind, word: str, title: str, edit: type[WireModel], model: type[WireModel]) -> None:
     plural = "ReviewPolicies" if word == "ReviewPolicy" else f"{word}s"
+    patch = Patch(edit_body(kind, edit))
     page = Page[model]  # type: ignore[valid-type]  # a model chosen at run time
 
     @operations.get(
@@ -236,11 +248,42 @@ def _declare(kind: Kind, word: str, title: str, edit: type[WireModel], model: ty
         f"edit{word}",
         f"Change the {title}: null inherits, and only a tighter value is taken",
         who=Who.EITHER,
-        body=Patch(edit_body(kind, edit)),
+        body=patch,
         answers={200: model},
     )
     def change(call: Call, body: Edit[Any]) -> Answer:
-        return _edit(call, kind, body)
+        return _edit(call, kind, _administered(call, kind, lock=True), body)
+
+    of_system = system_kind(kind)
+    base = f"{of_system.base}/{kind.name}"
+
+    @operations.get(
+        base,
+        f"listSystem{plural}",
+        f"The {title} of the system, which every account inherits",
+        who=Who.SYSTEM,
+        query=LIST_QUERY,
+        answers={200: page},
+    )
+    def list_of_system(call: Call) -> Answer:
+        return _page(call, of_system, None, None)
+
+    @operations.get(
+        of_system.path("{uid}"), f"readSystem{word}", f"One {word} of the system", who=Who.SYSTEM, answers={200: model}
+    )
+    def read_of_system(call: Call) -> Answer:
+        return _item(call, of_system, _of_system(call, of_system))
+
+    @operations.patch(
+        of_system.path("{uid}"),
+        f"editSystem{word}",
+        f"Change the {title} of the system: null leaves it to the defaults",
+        who=Who.SYSTEM,
+        body=patch,
+        answers={200: model},
+    )
+    def change_of_system(call: Call, body: Edit[Any]) -> Answer:
+        return _edit(call, of_system, _of_system(call, of_system), body)
 
 
 for _part in _PARTS:

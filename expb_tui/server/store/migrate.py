@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from expb_tui.server.config import ServerError
 from expb_tui.server.store.database import Database
 
-HEAD = "0003_people"
+HEAD = "0004_system"
 """The newest revision in ``migrations/versions``; a test compares."""
 
 FOLDER = Path(__file__).parent / "migrations"

@@ -110,10 +110,18 @@ agent_authorizations = Table(
     Index(None, "agent_id"),
 )
 
+system_entitlements = Table(
+    "system_entitlements",
+    metadata,
+    Column("user_id", Uid, ForeignKey("users.id"), primary_key=True),
+    Column("granted_at", InstantColumn, nullable=False),
+)
+
 sessions = Table(
     "sessions",
     metadata,
-    *resource_columns(),
+    *resource_columns(account=False),
+    Column("account_id", Uid, ForeignKey("accounts.id")),  # null exactly for the scope system
     Column("user_id", Uid, ForeignKey("users.id"), nullable=False),
     Column("scope", String(8), nullable=False),
     Column("client_id", Text, nullable=False),
@@ -133,7 +141,7 @@ credentials = Table(
     metadata,
     Column("verifier", LargeBinary(32), primary_key=True),
     Column("purpose", String(8), nullable=False),  # access, refresh, agent
-    Column("account_id", Uid, ForeignKey("accounts.id"), nullable=False),
+    Column("account_id", Uid, ForeignKey("accounts.id")),  # null for a system session
     Column("session_id", Uid, ForeignKey("sessions.id", ondelete="CASCADE")),
     Column("agent_token_id", Uid, ForeignKey("agent_identity_tokens.id", ondelete="CASCADE")),
     Column("expires_at", InstantColumn),
@@ -160,6 +168,7 @@ device_requests = Table(
     Column("user_agent", Text, nullable=False),
     Column("user_id", Uid, ForeignKey("users.id")),
     Column("account_id", Uid, ForeignKey("accounts.id")),
+    Column("scope", String(8)),  # account, system; null until it is approved
     Column("authenticated_at", InstantColumn),
     Index(None, "expires_at"),
 )
