@@ -18,13 +18,14 @@ from types import FrameType
 from typing import NamedTuple
 
 from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.core.secret import TOKEN_VARIABLES
 
 PATIENCE = 60.0
 """Seconds within which the server must answer; a cold start compiles its packages."""
 USER_PROFILE = "owner"
 _ENDING = 5.0
 _BORROWED = ("EXPBENCH_PROFILES", "EXPB_TUI_CONFIG_DIR", "EXPB_TUI_STATE_DIR", "EXPB_TUI_KEYRING")
-_SHED = ("EXPBENCH_AGENT_TOKEN", "EXPBENCH_AGENT_TOKEN_FILE", "EXPBENCH_API_SERVER")
+_SHED = (*TOKEN_VARIABLES, "EXPBENCH_API_SERVER")
 
 
 class World(NamedTuple):

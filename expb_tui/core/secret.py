@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+TOKEN_VARIABLES = ("EXPBENCH_AGENT_TOKEN", "EXPBENCH_AGENT_TOKEN_FILE")
+"""What an operator may set so that an agent acts without a profile."""
+
+
+def environ_for_helpers(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for another program (browser, keyring, editor): it has no business with the agent's token."""
+    return {name: value for name, value in environ.items() if name not in TOKEN_VARIABLES}
+
 
 def is_token(text: str) -> bool:
     """Whether it can be a credential: one word of printable ASCII, as a header takes it."""

@@ -19,6 +19,7 @@ from textual.app import App, SuspendNotSupported
 
 from expb_tui.core import paths
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.secret import environ_for_helpers
 from expb_tui.core.text import clean
 
 _FALLBACK_EDITORS = ("sensible-editor", "editor", "nano", "vi")
@@ -31,7 +32,6 @@ _MODELINE = re.compile(r"(?i)(?:(?<=\s)|^)(vim?(?:[<=>]?\d+)?|ex)(?=:)|-\*-|Loca
 _PADDING = "#\n" * 6
 """Comments at the end of an edited text; vim reads settings in the first and last five lines."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
-_SECRET_VARIABLES = ("EXPBENCH_AGENT_TOKEN", "EXPBENCH_AGENT_TOKEN_FILE")
 
 
 def break_modelines(text: str, *, comments_only: bool = False) -> str:
@@ -95,8 +95,8 @@ def _command(chosen: tuple[str | None, ...], fallbacks: tuple[str, ...], noun: s
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What an editor or pager gets: ours without credentials, and ``less`` without filters or commands of its own."""
-    dropped = {"LESSOPEN", "LESSCLOSE", *_SECRET_VARIABLES}
-    return {name: value for name, value in environ.items() if name not in dropped} | {"LESSSECURE": "1"}
+    ours = environ_for_helpers(environ)
+    return {name: value for name, value in ours.items() if name not in ("LESSOPEN", "LESSCLOSE")} | {"LESSSECURE": "1"}
 
 
 def file_name(title: str, suffix: str) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json as jsonlib
 import random
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from expb_tui.core.api.answers import Answer, Secrets, content_of, date_of, parsed
 from expb_tui.core.api.endpoint import check_endpoint, is_loopback
 from expb_tui.core.api.failures import (
     ApiProblem,
@@ -44,38 +42,16 @@ __all__ = [
     "check_endpoint", "repeat_same_key",
 ]  # fmt: skip
 
-LARGEST_ANSWER = 32 * 1024 * 1024
-"""Bytes; the kit's own client stops there too (contract, section 1.9)."""
 CONNECT_TIMEOUT = 10.0
 _READ_TRIES = 3
 _BACKOFF = 0.4
 _LONGEST_RETRY_AFTER = 5.0
 """A longer ``Retry-After`` is for the person, not for a retry behind their back. Seconds."""
+_SECRETS = "expb_tui.secrets"
+"""Where a request carries its ``Secrets`` (httpx's extensions are for such things)."""
 _BUSY = (502, 503, 504)
-_PARSED_IN_THREAD = 256 * 1024
 _JITTER = random.SystemRandom()
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A 2xx answer. ``body`` is the parsed JSON, None where there is none."""
-
-    status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: Any
-    sent_ticks: float
-    """``clock.ticks()`` just before the request was sent: lease arithmetic counts from here (hazards 1)."""
-    date: datetime | None
-    """The server's ``Date``, aware and in UTC."""
-    request_id: str = ""
-    request: str = ""
-    """Method and path, for words about the answer."""
-
-    @property
-    def etag(self) -> str | None:
-        return self.headers.get("etag")
 
 
 class Transport:
@@ -106,7 +82,13 @@ class Transport:
         """Send and judge; ``within`` overrides the timeout. Only GETs are retried. Raises a ``RequestFailure``."""
         client = await self._ready()
         request = client.build_request(
-            method, self._url(path), params=_query(query), headers=_headers(token, headers), json=json, data=form
+            method,
+            self._url(path),
+            params=_query(query),
+            headers=_headers(token, headers),
+            json=json,
+            data=form,
+            extensions={_SECRETS: _secrets(token, headers, form)},
         )
         deadline = self._clock.ticks() + (within or self._timeout)
         tries = _READ_TRIES if method in ("GET", "HEAD") else 1
@@ -132,7 +114,12 @@ class Transport:
         """A GET whose answer is read as it comes (events); only the head is judged, within the timeout."""
         client = await self._ready()
         request = client.build_request(
-            "GET", self._url(path), params=_query(query), headers=_headers(token, headers), timeout=None
+            "GET",
+            self._url(path),
+            params=_query(query),
+            headers=_headers(token, headers),
+            timeout=None,
+            extensions={_SECRETS: _secrets(token, headers, None)},
         )
         name = f"GET {path}"
         response: httpx.Response | None = None
@@ -209,17 +196,17 @@ class Transport:
 
     async def _judge(self, name: str, response: httpx.Response, sent: float) -> Answer:
         status = response.status_code
-        headers = {key.lower(): value for key, value in response.headers.items()}
-        content = await _content(name, response)
+        secrets: Secrets = response.request.extensions[_SECRETS]
+        headers = {key.lower(): secrets.hidden(value) for key, value in response.headers.items()}
+        content = await content_of(name, response)
+        if 200 <= status < 300:
+            body = await parsed(name, status, content)
+            return Answer(status, headers, body, sent, date_of(headers), clean(headers.get("x-request-id", "")), name)
         try:
-            body = await _parse(name, status, content)
+            body = await parsed(name, status, secrets.hidden_in(content))
         except BadAnswer:
-            if 200 <= status < 300:
-                raise
             body = None
-        if not 200 <= status < 300:
-            raise problem_from(name, status, headers, body)
-        return Answer(status, headers, body, sent, _date(headers), clean(headers.get("x-request-id", "")), name)
+        raise problem_from(name, status, headers, body)
 
     @asynccontextmanager
     async def _patience(self, seconds: float) -> AsyncIterator[None]:
@@ -312,7 +299,7 @@ def _retry_wait(failure: RequestFailure, attempt: int, *, mutation: bool = False
 async def _refuse_redirect(response: httpx.Response) -> None:
     if 300 <= response.status_code < 400:
         request = response.request
-        location = response.headers.get("location", "")
+        location = request.extensions[_SECRETS].hidden(response.headers.get("location", ""))
         raise redirected(f"{request.method} {request.url.path}", str(request.url), location)
 
 
@@ -320,6 +307,10 @@ def _transport_errors() -> tuple[type[Exception], ...]:
     import httpx
 
     return (httpx.TransportError, httpx.DecodingError)
+
+
+def _secrets(token: SecretStr | None, headers: Mapping[str, str] | None, form: Mapping[str, str] | None) -> Secrets:
+    return Secrets(token.get_secret_value() if token else "", headers or {}, form or {})
 
 
 def _query(query: Mapping[str, Any] | None) -> dict[str, str] | None:
@@ -347,38 +338,6 @@ def _headers(token: SecretStr | None, headers: Mapping[str, str] | None) -> dict
     return result
 
 
-async def _content(name: str, response: httpx.Response) -> bytes:
-    announced = response.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced[:12]) > LARGEST_ANSWER:
-        raise bad_answer(name, "too-large", "it is announced as larger than 32 MiB")
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > LARGEST_ANSWER:
-            raise bad_answer(name, "too-large", "it is larger than 32 MiB; reading was stopped")
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def _parse(name: str, status: int, content: bytes) -> Any:
-    text = content.strip()
-    if not text:
-        return None
-    if text.startswith(b"<"):
-        raise bad_answer(name, "html", "it is a web page, not JSON", status)
-    try:
-        if len(text) > _PARSED_IN_THREAD:
-            return await asyncio.to_thread(jsonlib.loads, text)
-        return jsonlib.loads(text)
-    except RecursionError:
-        raise bad_answer(name, "not-json", "it is nested too deeply", status) from None
-    except ValueError:
-        if text[:1] in b'{["' and text[-1:] not in b'}]"':
-            raise bad_answer(name, "truncated", "it ends in the middle", status) from None
-        raise bad_answer(name, "not-json", "it is not JSON", status) from None
-
-
 def _chain(error: BaseException) -> list[BaseException]:
     """The error with everything that it came from, groups included."""
     found: list[BaseException] = []
@@ -392,13 +351,3 @@ def _chain(error: BaseException) -> list[BaseException]:
         if isinstance(current, BaseExceptionGroup):
             pending += current.exceptions
     return found
-
-
-def _date(headers: Mapping[str, str]) -> datetime | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        value = parsedate_to_datetime(headers["date"])
-    except (KeyError, ValueError, TypeError):
-        return None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

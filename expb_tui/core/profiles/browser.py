@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 from expb_tui.core.profiles.login import browser_refusal
+from expb_tui.core.secret import environ_for_helpers
 
 _PATIENCE = 5.0
 """Seconds that the opener may take; it goes on alone after that."""
@@ -24,6 +26,7 @@ async def open_browser(address: str) -> str:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
+            env=environ_for_helpers(os.environ),
         )
         async with asyncio.timeout(_PATIENCE):
             status = await process.wait()

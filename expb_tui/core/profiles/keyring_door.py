@@ -16,6 +16,7 @@ from typing import Any
 from expb_tui.core import paths
 from expb_tui.core.clock import boot_id
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.secret import environ_for_helpers
 from expb_tui.core.text import clean
 
 PROBE_LIMIT = 2.0
@@ -148,7 +149,7 @@ def ask(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env=environ,
+            env=environ_for_helpers(os.environ if environ is None else environ),
         )
     except OSError as error:
         raise KeyringFailure("The system keyring was not asked", cause=error.strerror or str(error)) from error
