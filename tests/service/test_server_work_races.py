@@ -265,7 +265,8 @@ class Killer:
     def __init__(self, url: str) -> None:
         program = Path(__file__).parents[1] / "support" / "killed.py"
         self._process = subprocess.Popen(
-            [sys.executable, str(program), url],
+            # -P: the folder of the program has modules named like those of the standard library.
+            [sys.executable, "-P", str(program), url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
