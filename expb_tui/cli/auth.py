@@ -96,17 +96,26 @@ def login(ctx: click.Context, /, **options: Any) -> None:
 def _sign_in(ctx: click.Context, asked: _Asked) -> None:
     if asked.agent_token is not None:
         if asked.agent_name is not None:
-            raise UsageError("--agent-name and --agent-token do not go together", cause="one registers, one saves")
+            raise UsageError(
+                "--agent-name and --agent-token do not go together",
+                cause="one registers, one saves",
+                next_step="Use one of them",
+            )
         if asked.system:
-            raise UsageError("--system and --agent-token do not go together", cause="an agent has no system session")
+            raise UsageError(
+                "--system and --agent-token do not go together",
+                cause="an agent has no system session",
+                next_step="Use one of them",
+            )
         _save_token(ctx, asked)
         return
     if asked.agent_profile is not None and asked.agent_name is None:
-        raise UsageError("--agent-profile needs --agent-name or --agent-token")
+        raise UsageError("--agent-profile needs --agent-name or --agent-token", next_step="Add one of them")
     if asked.system and asked.agent_name is not None:
         raise UsageError(
             "--system and --agent-name do not go together",
             cause="an agent identity belongs to an account, and a system session has none",
+            next_step="Sign in to the account to register an agent",
         )
     _print_saved(ctx, act(ctx, lambda house: _device_login(house, asked)))
 

@@ -122,7 +122,10 @@ def _first_line(server: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
         left = deadline - time.monotonic()
         if left <= 0:
             raise ExpbError(
-                "The local server does not start", cause=f"it has not answered for {PATIENCE:.0f} s", code="demo-server"
+                "The local server does not start",
+                cause=f"it has not answered for {PATIENCE:.0f} s",
+                next_step="Try again with --keep DIR, and look at server.log there",
+                code="demo-server",
             )
         if not select.select([descriptor], [], [], min(left, 1.0))[0]:
             continue

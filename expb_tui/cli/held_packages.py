@@ -83,7 +83,11 @@ async def target(house: House, package: str | None, answer: str | None) -> tuple
         document = inputs.read_document(answer)
         uid, _ = saved_answer(document)
         if package not in (None, uid):
-            raise UsageError(f"{inputs.name_of(answer)} is about package {uid}", cause=f"not about {package}")
+            raise UsageError(
+                f"{inputs.name_of(answer)} is about package {uid}",
+                cause=f"not about {package}",
+                next_step="Leave the package out, or name the other file",
+            )
         session = await house.session()
         await house.desk.adopt(session, document)
         return session, uid

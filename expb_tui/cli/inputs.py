@@ -20,7 +20,11 @@ def read_bytes(source: str, limit: int) -> bytes:
         with open(source, "rb") as handle:
             return _limited(handle, source, limit)
     except OSError as error:
-        raise FileProblem(f"{source} cannot be read", cause=error.strerror or type(error).__name__) from None
+        raise FileProblem(
+            f"{source} cannot be read",
+            cause=error.strerror or type(error).__name__,
+            next_step="Check the name and the mode of the file; - is standard input",
+        ) from None
 
 
 def first_line() -> str:
@@ -37,7 +41,11 @@ def _standard_input() -> BinaryIO:
 def _limited(handle: BinaryIO, name: str, limit: int) -> bytes:
     content = handle.read(limit + 1)
     if len(content) > limit:
-        raise UsageError(f"{name} is too large", cause=f"more than {limit} bytes are not read")
+        raise UsageError(
+            f"{name} is too large",
+            cause=f"more than {limit} bytes are not read",
+            next_step="Send large parts as references",
+        )
     return content
 
 
@@ -49,7 +57,9 @@ def read_text(source: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name_of(source)} is not UTF-8 text", cause=f"byte {error.start}") from None
+        raise UsageError(
+            f"{name_of(source)} is not UTF-8 text", cause=f"byte {error.start}", next_step="Save it as UTF-8"
+        ) from None
 
 
 def name_of(source: str) -> str:
@@ -68,5 +78,9 @@ def read_mapping(source: str) -> dict[str, Any]:
     """The one document in ``source``, which must be an object. Raises ``UsageError``."""
     document = read_document(source)
     if not isinstance(document, Mapping):
-        raise UsageError(f"{name_of(source)} holds no object", cause="a body with named keys is expected")
+        raise UsageError(
+            f"{name_of(source)} holds no object",
+            cause="a body with named keys is expected",
+            next_step="An example for each role is in the command's --help",
+        )
     return dict(document)

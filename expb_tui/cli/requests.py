@@ -17,6 +17,7 @@ def read_request(source: str | None, role: str | None, max_tasks: int | None) ->
     """The request of ``--file``, or of ``--role`` and ``--max-tasks``. Raises ``UsageError`` naming each wrong key."""
     from pydantic import ValidationError
 
+    from expb_tui.core.submissions.words import words_for
     from expb_tui.wire.work import WorkRequest, canonical_role
 
     if (source is None) == (role is None):
@@ -33,7 +34,7 @@ def read_request(source: str | None, role: str | None, max_tasks: int | None) ->
     try:
         request = WorkRequest.model_validate(document, extra="forbid")
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {words_for(one)}" for one in error.errors())
         raise UsageError(
             f"{inputs.name_of(source)} is not a work request",
             cause=wrong,

@@ -10,6 +10,8 @@ from expb_tui.core.secret import SecretStr, is_token
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
+_ALONE = "Give the token alone, on one line"
+
 
 def seconds(text: str | None) -> float | None:
     """``30``, ``30s``, ``1m``, ``500ms`` in seconds. Raises ``UsageError``."""
@@ -26,7 +28,7 @@ def token(text: str, source: str) -> SecretStr:
     """``text`` as a token: one word, without the line end. Raises ``UsageError``, which never quotes it."""
     word = text.strip()
     if not word:
-        raise UsageError(f"{source} is empty", cause="there is no token in it")
+        raise UsageError(f"{source} is empty", cause="there is no token in it", next_step=_ALONE)
     if not is_token(word):
-        raise UsageError(f"{source} is not a token", cause="it holds blanks or characters that no token has")
+        raise UsageError(f"{source} is not a token", cause="it holds blanks or odd characters", next_step=_ALONE)
     return SecretStr(word)

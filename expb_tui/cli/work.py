@@ -157,7 +157,7 @@ def submit(ctx: click.Context, package: str | None, source: str, answer: str | N
     """
     output = given(ctx).output()
     if source == "-" and answer == "-":
-        raise UsageError("--file and --package cannot both be standard input")
+        raise UsageError("--file and --package cannot both be standard input", next_step="Save one of them in a file")
     body = inputs.read_mapping(source)
 
     async def send(house: House) -> None:

@@ -73,6 +73,31 @@ async def test_the_other_server_sees_no_request(tmp_path: Path, server: LocalSer
         assert (await home.desk.renew(home.session(), held.uid)).kind == "renewed"
 
 
+async def test_a_fault_of_ours_is_said_and_does_not_end_the_keeping(tmp_path: Path, server: LocalServer) -> None:
+    clock = MovingClock()
+    async with at_home(tmp_path, server, clock=clock) as home:
+        held = await home.claim(home.session())
+        clock.ahead = 700.0
+        notes: list[RenewalNote] = []
+        tries: list[object] = []
+
+        async def sessions(held: object) -> Session:
+            tries.append(held)
+            if len(tries) == 1:
+                raise RuntimeError("planted")
+            return home.session()
+
+        renewer = Renewer(home.desk, sessions, clock=clock, on_note=notes.append)
+        await _run_for(renewer, 0.3)
+        assert len(tries) == 1
+        (note,) = notes
+        assert note.package_id == held.uid
+        assert "internal error: RuntimeError" in str(note.error)
+        assert "planted" not in str(note.error)
+        await _run_for(renewer, 2.5)
+        assert (await home.desk.get(held.uid)).renewals == 1
+
+
 @pytest.mark.parametrize("moved", [{"account_id": "another"}, {"agent_id": "another"}])
 async def test_another_agent_may_not_act(tmp_path: Path, server: LocalServer, moved: dict[str, Any]) -> None:
     async with at_home(tmp_path, server) as home:

@@ -97,6 +97,7 @@ async def test_a_claim_is_understood_wherever_the_token_stands(tmp_path: Path, b
         assert found.package.status.lease.expires_at.isoformat() == "2026-10-05T09:15:00+00:00"
         assert [task.task_id for task in found.package.status.tasks] == ["task-1"]
         assert "the-token" not in str(found.document)
+        assert "the-token" not in repr(found)
         assert found.raw == body
         (sent,) = server.requests
         assert sent.path == "/v1/projects/prj-1/work-packages"

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -320,11 +321,17 @@ async def test_old_requests_and_ended_packages_are_forgotten_and_receipts_stay(t
     await journal.merge(package_row("wp-old", phase="completed", token=None, answered_at=long_ago))
     await journal.merge(package_row("wp-drafted", phase="expired", token=None, answered_at=long_ago))
     await journal.merge(package_row("wp-held", answered_at=long_ago))
+    await journal.merge(package_row("wp-run-out", answered_at=long_ago, times=times(expires_at=long_ago)))
+    made = replace(receipt(), package_id="wp-old")
+    await journal.settle_submission(None, made, package_row("wp-old", phase="completed", token=None))
+    await journal._door.write(lambda db: db.execute("UPDATE package SET answered_at = '2025-01-01'").rowcount)
     await journal.save_draft("wp-drafted", "task-1", {}, "text: [")
     await journal.settle(await journal.intend(intent()), "empty")
     await journal._door.write(lambda db: db.execute("UPDATE intent SET settled_at = '2025-01-01'").rowcount)
     await journal.settle(await journal.intend(intent()), "empty")
     assert {row.uid for row in await journal.packages()} == {"wp-drafted", "wp-held"}
+    assert await journal.receipts() == [made]
+    assert (await journal.overview()).receipts == []
     assert await journal._door.read(lambda db: db.execute("SELECT count(*) FROM intent").fetchone()[0]) == 1
     draft = await journal.draft("wp-drafted", "task-1")
     assert draft is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json as jsonlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
-    body: Any
+    body: Any = field(repr=False)
     sent_ticks: float
     """``clock.ticks()`` just before the request was sent: lease arithmetic counts from here (hazards 1)."""
     date: datetime | None

@@ -7,7 +7,7 @@ answer is read tolerantly: either spelling, wrapped or bare, a lease token in an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -61,7 +61,7 @@ class PackageAnswer:
     package: WorkPackage | None
     document: dict[str, Any]
     token: SecretStr | None
-    raw: Any
+    raw: Any = field(repr=False)
     answer: Answer
 
     @property
@@ -89,7 +89,7 @@ class SubmissionAnswer:
     record_kind: str
     record_id: str
     package: PackageAnswer | None
-    raw: Any
+    raw: Any = field(repr=False)
     answer: Answer
 
 

@@ -158,15 +158,17 @@ async def _as_it_is_now(context: Context, session: Session, answer: PackageAnswe
 
 async def _given_back(context: Context, session: Session, row: PackageRow, problem: FileProblem) -> ExpbError:
     """A claim that cannot be saved is released at once, while its token is still in memory."""
-    package = clean(row.uid)
+    package, failed = clean(row.uid), problem.what
     try:
         if row.token is None:
             raise problem
         ended(await context.api.release(session, row.uid, row.token, version=row.version))
     except ExpbError as failure:
+        if failure is not problem:
+            failed += f"; {failure.what}"
         return ExpbError(
             f"The package {package} was assigned and could neither be saved nor given back",
-            cause=f"{problem.what}; {failure.what}",
+            cause=failed,
             next_step="It ends by itself when its lease runs out; a project member can withdraw it now",
             code="claim-not-saved",
         )

@@ -15,8 +15,6 @@ from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import HeldPackage, LeaseTimes, NotHeld
 from expb_tui.core.leases.owner import this_process
 from expb_tui.core.leases.schema import Intent, PackageRow, Pin
-from expb_tui.core.leases.states import held_of
-from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
@@ -38,11 +36,7 @@ class Context:
         if row is None:
             row = await self.journal.package(package_id)
         if row is None:
-            raise NotHeld(
-                f"The package {clean(package_id)} is not held on this host",
-                cause="the journal does not know it",
-                next_step="List packages with agent work list, or adopt the saved answer of its claim",
-            )
+            raise NotHeld.package(package_id)
         await self.credentials.authorize(session, row.pin)
         if self.credentials.replaces(session, row):
             row = await self.journal.repin(row.id, await self.credentials.pin(session))
@@ -116,13 +110,5 @@ class Context:
 
     async def held(self, row: PackageRow) -> HeldPackage:
         """A row as a face sees it."""
-        overview = await self.journal.overview()
-        receipts = {receipt.task_id: receipt for receipt in overview.receipts if receipt.package_id == row.uid}
-        return held_of(
-            row,
-            clock=self.clock,
-            credential_problem=ProfileLook(self.credentials.store).problem(row.pin) if row.pin.profile_name else "",
-            receipts=receipts,
-            drafted=frozenset(task for package, task in overview.drafted if package == row.uid),
-            sending=any(intent.package_uid == row.uid for intent in overview.intents),
-        )
+        problem = ProfileLook(self.credentials.store).problem(row.pin) if row.pin.profile_name else ""
+        return (await self.journal.overview()).held(row, self.clock, problem)

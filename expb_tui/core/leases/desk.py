@@ -159,11 +159,7 @@ class Desk:
         for one in self._as_held(await self.journal.overview(), session):
             if one.uid == package_id:
                 return one
-        raise NotHeld(
-            f"The package {clean(package_id)} is not held on this host",
-            cause="the journal does not know it",
-            next_step="List packages with agent work list, or adopt the saved answer of its claim",
-        )
+        raise NotHeld.package(package_id)
 
     async def pending(self, *, ours: bool = False) -> list[PendingRequest]:
         """Requests whose answers are not known yet, oldest first; no network. ``ours``: of this process only."""
@@ -312,23 +308,12 @@ class Desk:
 
     def _as_held(self, overview: Overview, session: Session | None) -> list[HeldPackage]:
         look = ProfileLook(self.store)
-        out = []
-        for row in overview.packages:
-            acting = session is not None and session.explicit and session.endpoint == row.pin.endpoint
-            problem = "" if acting and not row.pin.profile_name else look.problem(row.pin)
-            out.append(
-                held_of(
-                    row,
-                    clock=self.clock,
-                    credential_problem=problem,
-                    receipts={
-                        receipt.task_id: receipt for receipt in overview.receipts if receipt.package_id == row.uid
-                    },
-                    drafted=frozenset(task for package, task in overview.drafted if package == row.uid),
-                    sending=any(intent.package_uid == row.uid for intent in overview.intents),
-                )
-            )
-        return out
+
+        def problem(pin: Pin) -> str:
+            acting = session is not None and session.explicit and session.endpoint == pin.endpoint
+            return "" if acting and not pin.profile_name else look.problem(pin)
+
+        return [overview.held(row, self.clock, problem(row.pin)) for row in overview.packages]
 
 
 def _current(state: LeaseState) -> bool:

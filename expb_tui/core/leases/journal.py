@@ -11,11 +11,13 @@ import sqlite3
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from expb_tui.core.clock import Clock
 from expb_tui.core.leases.door import BUSY, Door
-from expb_tui.core.leases.model import Receipt
+from expb_tui.core.leases.model import HeldPackage, Receipt
 from expb_tui.core.leases.owner import Owner
 from expb_tui.core.leases.schema import (
     ENDED_PHASES,
@@ -28,11 +30,17 @@ from expb_tui.core.leases.schema import (
     receipt_columns,
     receipt_of,
 )
+from expb_tui.core.leases.states import held_of
 from expb_tui.core.paths import state_dir
 from expb_tui.core.secret import SecretStr
 
 _KEEP_INTENTS = timedelta(days=7)
 _KEEP_PACKAGES = timedelta(days=30)
+_RECEIPTS_OF_PACKAGES = (
+    "SELECT receipt.* FROM receipt JOIN package"
+    " ON package.endpoint = receipt.endpoint AND package.uid = receipt.package_uid ORDER BY receipt.id DESC"
+)
+"""Receipts stay for ever, packages for a month."""
 _ENDED = "phase IN ('" + "', '".join(sorted(ENDED_PHASES)) + "')"
 
 
@@ -54,8 +62,32 @@ class Overview:
     packages: list[PackageRow]
     intents: list[Intent]
     receipts: list[Receipt]
+    """Of these packages, newest first."""
     drafted: frozenset[tuple[str, str]]
     """Package and task ids that have a draft."""
+
+    def held(self, row: PackageRow, clock: Clock, credential_problem: str) -> HeldPackage:
+        """The package as a face sees it."""
+        return held_of(
+            row,
+            clock=clock,
+            credential_problem=credential_problem,
+            receipts=self._receipts.get(row.uid, {}),
+            drafted=self._drafts.get(row.uid, frozenset()),
+            sending=any(intent.package_uid == row.uid for intent in self.intents),
+        )
+
+    @cached_property
+    def _receipts(self) -> dict[str, dict[str, Receipt]]:
+        found: dict[str, dict[str, Receipt]] = {}
+        for receipt in self.receipts:
+            found.setdefault(receipt.package_id, {}).setdefault(receipt.task_id, receipt)
+        return found
+
+    @cached_property
+    def _drafts(self) -> dict[str, frozenset[str]]:
+        packages = {package for package, _ in self.drafted}
+        return {uid: frozenset(task for package, task in self.drafted if package == uid) for uid in packages}
 
 
 class Journal:
@@ -91,7 +123,7 @@ class Journal:
                 return Overview(
                     [PackageRow.of(row) for row in db.execute("SELECT * FROM package ORDER BY id")],
                     [Intent.of(row) for row in db.execute("SELECT * FROM intent WHERE settled_at IS NULL ORDER BY id")],
-                    [receipt_of(row) for row in db.execute("SELECT * FROM receipt ORDER BY id DESC")],
+                    [receipt_of(row) for row in db.execute(_RECEIPTS_OF_PACKAGES)],
                     frozenset(tuple(row) for row in db.execute("SELECT package_uid, task_id FROM draft")),
                 )
             finally:
@@ -296,13 +328,14 @@ class Journal:
 
 
 def _prune(db: sqlite3.Connection, now: datetime) -> None:
-    """Forget requests after a week and ended packages after a month; receipts and drafts stay."""
+    """Forget requests after a week, packages a month after their end or their lease's; receipts and drafts stay."""
     long_ago = instant(now - _KEEP_INTENTS)
     db.execute("DELETE FROM intent WHERE settled_at < ? OR created_wall < ?", (long_ago, long_ago))
+    over = instant(now - _KEEP_PACKAGES)
     db.execute(
-        "DELETE FROM package WHERE answered_at < ? AND token IS NULL"
+        "DELETE FROM package WHERE answered_at < ? AND (token IS NULL OR expires_at < ?)"
         " AND NOT EXISTS (SELECT 1 FROM draft WHERE draft.package_uid = package.uid)",
-        (instant(now - _KEEP_PACKAGES),),
+        (over, over),
     )
 
 

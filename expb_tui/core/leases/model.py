@@ -327,6 +327,15 @@ class NotHeld(ExpbError):
 
     code = "not-held"
 
+    @classmethod
+    def package(cls, package_id: str) -> NotHeld:
+        """The words for a package."""
+        return cls(
+            f"The package {clean(package_id)} is not held on this host",
+            cause="the journal does not know it",
+            next_step="List packages with agent work list, or adopt the saved answer of its claim",
+        )
+
 
 class SubmissionBlocked(UsageError):
     """The submission was not sent: ``problems`` says what is wrong, by path of the body (``output.result.summary``)."""

@@ -145,6 +145,12 @@ class Renewer:
         except ExpbError as problem:
             self._wait(held)
             self._note(held.uid, problem)
+        except Exception as defect:
+            # A fault of ours must neither end the keeping of a lease unseen nor be tried again without pause.
+            self._wait(held)
+            what = f"The lease of the package {held.uid} was not renewed"
+            step = "It is tried again; please report this line"
+            self._note(held.uid, ExpbError(what, cause=f"internal error: {type(defect).__name__}", next_step=step))
         else:
             self._read.add(held.row_id)
             self._not_before.pop(held.row_id, None)

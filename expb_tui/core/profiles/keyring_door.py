@@ -28,6 +28,8 @@ _PROBE_LIFE = 600.0
 _ATTENDED = ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY")
 """What a process has only while somebody is logged in (hazards 7)."""
 
+_NEXT_STEP = "Unlock it, or switch it off with EXPB_TUI_KEYRING=off"
+
 
 @dataclass(frozen=True, slots=True)
 class KeyringState:
@@ -152,7 +154,9 @@ def ask(
             env=environ_for_helpers(os.environ if environ is None else environ),
         )
     except OSError as error:
-        raise KeyringFailure("The system keyring was not asked", cause=error.strerror or str(error)) from error
+        raise KeyringFailure(
+            "The system keyring was not asked", cause=error.strerror or str(error), next_step=_NEXT_STEP
+        ) from error
     try:
         output, _ = child.communicate(
             json.dumps({"op": operation, "user": user, "value": value}).encode(),
@@ -163,10 +167,12 @@ def ask(
         raise KeyringFailure(
             "The system keyring does not answer",
             cause="the keyring gave no answer in time; it may be locked or asking for a password",
-            next_step="Unlock it, or switch it off with EXPB_TUI_KEYRING=off",
+            next_step=_NEXT_STEP,
         ) from None
     except ValueError:
-        raise KeyringFailure("The system keyring failed", cause="the keyring ended without an answer") from None
+        raise KeyringFailure(
+            "The system keyring failed", cause="the keyring ended without an answer", next_step=_NEXT_STEP
+        ) from None
     finally:
         if child.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
@@ -177,5 +183,6 @@ def ask(
                 pipe.close()
     if not isinstance(answer, dict) or not answer.get("ok"):
         told = answer.get("error", "") if isinstance(answer, dict) else ""
-        raise KeyringFailure("The system keyring failed", cause=clean(str(told))[:300] or "the keyring gave no reason")
+        cause = clean(str(told))[:300] or "the keyring gave no reason"
+        raise KeyringFailure("The system keyring failed", cause=cause, next_step=_NEXT_STEP)
     return answer

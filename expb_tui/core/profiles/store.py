@@ -182,7 +182,11 @@ class ProfileStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise FileProblem(f"{path} cannot be read", cause=error.strerror or str(error)) from error
+            raise FileProblem(
+                f"{path} cannot be read",
+                cause=error.strerror or str(error),
+                next_step="Check its owner and mode, or name another file with EXPBENCH_PROFILES",
+            ) from error
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
