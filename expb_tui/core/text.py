@@ -1,9 +1,10 @@
-"""Cleaning text from outside before a person sees it (hazards.md 17), and words for durations."""
+"""Cleaning text from outside before a person sees it (hazards.md 17), words for durations, and what a locale shows."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import timedelta
 
 _HOSTILE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"}
@@ -70,3 +71,21 @@ def coarse(span: timedelta | float) -> str:
         if seconds >= length:
             return f"{seconds // length}{unit}"
     return f"{seconds}s"
+
+
+def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
+    """Whether the locale names an encoding other than UTF-8; one that names nothing is taken for UTF-8.
+
+    Python itself says UTF-8 for the locale ``C`` (PEP 538 sets ``LC_CTYPE``, PEP 540 its own encoding), so the
+    person's words are read instead.
+    """
+    said = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    coerced = not environ.get("LC_ALL") and said == "C.UTF-8" and environ.get("LANG") in ("C", "POSIX")
+    if coerced or said in ("C", "POSIX"):
+        return True
+    encoding = said.partition("@")[0].partition(".")[2]
+    if said and not encoding:
+        import locale
+
+        encoding = locale.getpreferredencoding(False)
+    return bool(encoding) and encoding.lower().replace("-", "") != "utf8"

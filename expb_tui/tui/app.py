@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone
 from expb_tui.tui import heading, signals, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
@@ -29,7 +30,7 @@ from expb_tui.tui.screens.palette import PaletteScreen
 from expb_tui.tui.screens.plan import PANES
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.line_panel import LinePanel
-from expb_tui.tui.widgets.look import Look, speaks_ascii_only
+from expb_tui.tui.widgets.look import Look
 from expb_tui.tui.widgets.one_line import HeadLine, StatusLine
 
 if TYPE_CHECKING:

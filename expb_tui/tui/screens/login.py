@@ -17,7 +17,7 @@ from textual.geometry import Size
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.browser import open_browser
 from expb_tui.core.profiles.login import DeviceCode, DeviceLogin, PollState, browser_refusal
-from expb_tui.core.text import clean
+from expb_tui.core.text import clean, speaks_ascii_only
 from expb_tui.present.cells import Cell, Tone
 from expb_tui.present.large_type import large_width
 from expb_tui.present.times import countdown
@@ -29,7 +29,6 @@ from expb_tui.tui.screens.signed_in import SignedIn
 from expb_tui.tui.widgets.big_text import BigText
 from expb_tui.tui.widgets.controls import LineButton, LineInput
 from expb_tui.tui.widgets.lines import Line
-from expb_tui.tui.widgets.look import speaks_ascii_only
 from expb_tui.tui.widgets.qr import QrCode
 from expb_tui.tui.widgets.words import Words, error_lines, line
 

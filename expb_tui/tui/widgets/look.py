@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import locale
-from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from expb_tui.present.cells import ASCII, UNICODE, Glyphs
@@ -44,14 +42,3 @@ class Look(NamedTuple):
 def look_of(widget: Any) -> Look:
     """The look of the application that ``widget`` stands in."""
     return cast(Look, widget.app.look)
-
-
-def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
-    """Whether glyphs must be ASCII because the terminal's encoding is not UTF-8."""
-    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
-        if value := environ.get(name):
-            encoding = value.partition("@")[0].partition(".")[2]
-            if encoding:
-                return encoding.lower().replace("-", "") != "utf8"
-            return value in ("C", "POSIX") and locale.getpreferredencoding(False).lower().replace("-", "") != "utf8"
-    return locale.getpreferredencoding(False).lower().replace("-", "") != "utf8"
