@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-PARTS = ("postgres", "chromium", "tmux", "server", "zsh", "fish")
+PARTS = ("postgres", "chromium", "tmux", "zsh", "fish", "tmpfs")
 
 
 def _required() -> set[str]:

@@ -26,6 +26,7 @@ from expb_tui.core.leases.owner import Owner, this_process
 from expb_tui.core.leases.schema import MIGRATIONS, Intent
 from expb_tui.core.secret import SecretStr
 from tests.support.desk import package_row, pin, times
+from tests.support.require import missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -451,7 +452,7 @@ def test_a_claim_is_saved_though_the_disk_has_become_full(tmp_path: Path) -> Non
         ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(tmp_path)], capture_output=True, check=False
     )
     if mounted.returncode != 0:
-        pytest.skip("a small file system cannot be mounted here")
+        missing("tmpfs", "a small file system cannot be mounted here")
     try:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path)],
