@@ -152,7 +152,7 @@ async def run_in_terminal(app: App[Any], command: list[str]) -> int:
     """
     status: int | None = None
     trouble: OSError | None = None
-    app.in_editor = True  # type: ignore[attr-defined]
+    app.in_editor = True  # type: ignore[attr-defined]  # ours; Textual's App has no such mark
     try:
         with app.suspend(), app.batch_update(), _signals_of_a_waiting_shell():
             # Nothing may leave this block as an exception: Textual would not take the terminal back.
@@ -176,7 +176,7 @@ async def run_in_terminal(app: App[Any], command: list[str]) -> int:
             code="no-terminal",
         ) from None
     finally:
-        app.in_editor = False  # type: ignore[attr-defined]
+        app.in_editor = False  # type: ignore[attr-defined]  # ours; Textual's App has no such mark
     app.refresh(repaint=True, layout=True)
     if cancelled is not None:
         raise cancelled

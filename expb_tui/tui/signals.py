@@ -91,11 +91,11 @@ class CockpitDriver(LinuxDriver):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for number in (0, 1, 2):
             os.dup2(null, number)
-        app: Ends = self._app  # type: ignore[assignment]
+        app: Ends = self._app  # type: ignore[assignment]  # the driver's app is ours
         self._loop.call_soon_threadsafe(app.end_now, EXIT_HANGUP)
 
     def _sigtstp_application(self, *_: object) -> None:
-        app: Ends = self._app  # type: ignore[assignment]
+        app: Ends = self._app  # type: ignore[assignment]  # the driver's app is ours
         self._loop.call_soon_threadsafe(app.act_app_suspend)
 
     def run_input_thread(self) -> None:

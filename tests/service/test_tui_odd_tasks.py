@@ -134,7 +134,7 @@ async def test_a_role_of_a_later_service_is_answered_as_yaml(folder: Path) -> No
         await cockpit.wait_for("outcome must be")
         area.text = f"taskId: {task_id}\noutcome: completed\noutput:\n  gold: 3\n"
         await cockpit.pilot.pause()
-        await cockpit.wait(lambda: cockpit.app.screen._keeper.saved)  # type: ignore[attr-defined]
+        await cockpit.wait(lambda: cockpit.app.screen._keeper.saved)  # type: ignore[attr-defined]  # the task screen's
         draft = await house.desk.draft(uid, task_id)
         assert draft is not None
         assert draft.text == area.text

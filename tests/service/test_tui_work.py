@@ -291,7 +291,7 @@ async def test_a_draft_is_there_again_in_the_next_cockpit(house: House, folder: 
         await cockpit.wait_for("polling")
         await opened(cockpit, "ideator")
         await fill(cockpit, {"statement": "Half an idea"})
-        await cockpit.wait(lambda: cockpit.app.screen._keeper.saved)  # type: ignore[attr-defined]
+        await cockpit.wait(lambda: cockpit.app.screen._keeper.saved)  # type: ignore[attr-defined]  # the task screen's
         await cockpit.type(" more")
         # Closing at once must not lose the last letters.
         await cockpit.press("form.leave")

@@ -32,6 +32,7 @@ _BLOCKS = {"▀": (True, False), "▄": (False, True), "█": (True, True), " ":
 def drawn(app: App[Any], *, color_system: str) -> pyte.Screen:
     """The application's present frame on a model of a terminal; colours as ``color_system`` of Rich sends them."""
     width, height = app.size
+    # For mypy: a name from the caller.
     console = Console(color_system=color_system, force_terminal=True, _environ={}, width=width)  # type: ignore[arg-type]
     lines = [strip.render(console) for strip in app.screen._compositor.render_strips()]
     return feed(("\r\n".join(lines),), columns=width, lines=height)

@@ -122,7 +122,7 @@ def still_life(folder: Path) -> Iterator[StillLife]:
 
     class Still(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]  # time stands still
             return clock.at
 
     with contextlib.ExitStack() as held:

@@ -38,7 +38,7 @@ def agent(lab: Lab, desk: Desk) -> str:
 def code(act: object, *args: object) -> str:
     """The code of the refusal that a call ends with."""
     with pytest.raises(Problem) as refused:
-        act(*args)  # type: ignore[operator]
+        act(*args)  # type: ignore[operator]  # parametrized with functions
     return refused.value.code
 
 

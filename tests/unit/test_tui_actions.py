@@ -38,7 +38,7 @@ def test_ids_and_scopes_are_known_and_unique() -> None:
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
 def test_keys_can_be_sent_by_any_terminal(action: object) -> None:
-    keys = BY_ID[action.id].keys  # type: ignore[attr-defined]
+    keys = BY_ID[action.id].keys  # type: ignore[attr-defined]  # parametrized with actions
     assert keys
     for key in keys:
         assert key not in SAME_BYTES_AS_OTHERS
@@ -73,8 +73,10 @@ def test_every_action_of_a_scope_is_carried_out_by_its_node(node: type[Acts]) ->
 
 
 def test_bindings_carry_the_ids_that_a_keymap_changes() -> None:
+    # For mypy: ours are Bindings, never tuples.
     bound = {binding.id: binding for binding in bindings("leases")}  # type: ignore[union-attr]
-    assert bound["lease.renew"].key == "R"  # type: ignore[union-attr]
+    assert bound["lease.renew"].key == "R"  # type: ignore[union-attr]  # ours are Bindings, never tuples
+    # For mypy: ours are Bindings, never tuples.
     assert bound["lease.renew"].action == "act('lease.renew')"  # type: ignore[union-attr]
 
 

@@ -236,6 +236,7 @@ async def test_mouse_reports_that_a_terminal_types_are_taken_out() -> None:
 
 async def test_no_cursor_blinks() -> None:
     async with shown(VALUES) as (app, _):
+        # For mypy: both are inputs.
         blinking = [one for one in app.query("LineInput, ProseArea") if one.cursor_blink]  # type: ignore[attr-defined]
         assert not blinking
         assert app.query(LineInput)
@@ -285,6 +286,7 @@ class Drafts:
 
 def keeper_of(drafts: Drafts) -> tuple[DraftKeeper, list[tuple[bool, ExpbError | None]]]:
     told: list[tuple[bool, ExpbError | None]] = []
+    # For mypy: the test's own store.
     return DraftKeeper(drafts, "wp-1", "task-1", lambda saved, error: told.append((saved, error))), told  # type: ignore[arg-type]
 
 

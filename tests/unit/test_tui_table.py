@@ -115,7 +115,7 @@ async def test_only_the_countdowns_that_changed_are_drawn_and_only_their_cells()
             regions.extend(given)
             return refresh(*given, **options)
 
-        widget.refresh = noted  # type: ignore[method-assign]
+        widget.refresh = noted  # type: ignore[method-assign]  # the repaint is counted
         rows = list(table(20).rows)
         rows[4] = row(4, "59s")._replace(next_change=1.0)
         rows[5] = rows[5]._replace(next_change=0.5)

@@ -130,4 +130,5 @@ def test_a_background_with_its_own_text_colour_wins_over_tones() -> None:
         "x", "x", True, {name: Tone("#111111") for name in TONES} | {"cursor": Tone("#eeeeee", "#000099")}
     )
     style = palette.style("bad", "cursor")
+    # For mypy: a colour is set, or the test fails.
     assert (style.color.name, style.bgcolor.name) == ("#eeeeee", "#000099")  # type: ignore[union-attr]

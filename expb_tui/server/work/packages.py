@@ -76,6 +76,7 @@ def expired_columns(row: RowOf) -> dict[str, Any]:
 def package_envelope(row: RowOf, now: datetime) -> dict[str, Any]:
     """The package as it is at ``now``: one past its lease shows as expired, exactly as it will be stored."""
     if is_overdue(row, now):
+        # For mypy: reads like a row.
         return envelope(WORK_PACKAGES, SimpleNamespace(**{**row._mapping, **expired_columns(row)}))  # type: ignore[arg-type]
     return envelope(WORK_PACKAGES, row)
 

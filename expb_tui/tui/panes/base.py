@@ -33,7 +33,7 @@ class PaneParts:
     @property
     def cockpit(self) -> CockpitApp:
         """The application."""
-        return cast("CockpitApp", self.app)  # type: ignore[attr-defined]
+        return cast("CockpitApp", self.app)  # type: ignore[attr-defined]  # mixed into widgets only
 
     @property
     def bridge(self) -> Bridge:

@@ -98,7 +98,7 @@ class AgentScreen(Dialog[str | None]):
     @on(LineInput.Submitted)
     def _next(self, event: LineInput.Submitted) -> None:
         inputs = list(self.query(LineInput))
-        index = inputs.index(event.input)  # type: ignore[arg-type]
+        index = inputs.index(event.input)  # type: ignore[arg-type]  # one of these inputs sent it
         if index + 1 < len(inputs):
             inputs[index + 1].focus()
         else:
