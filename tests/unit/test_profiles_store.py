@@ -363,6 +363,22 @@ def test_a_write_based_on_an_older_reading_does_not_undo_ours(store: ProfileStor
     assert "new" in document(path)["profiles"]
 
 
+def test_a_late_write_is_undone_though_the_last_to_write_before_was_one_of_ours(
+    store: ProfileStore, path: Path
+) -> None:
+    write(path, {"profiles": {"a": entry()}})
+    store.put(user("first"))
+    stranger = multiprocessing.get_context("fork").Process(
+        target=rewrite, args=(path, lambda told: told.update(seen=True)), kwargs={"hold": 0.12}
+    )
+    stranger.start()
+    time.sleep(0.02)
+    store.put(user("second"))
+    stranger.join()
+    assert {"first", "second"} <= set(document(path)["profiles"])
+    assert document(path)["seen"] is True
+
+
 def _ours(path: str, number: int, rounds: int) -> None:
     store = ProfileStore(Path(path))
     for turn in range(rounds):

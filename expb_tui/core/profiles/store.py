@@ -34,18 +34,15 @@ from expb_tui.core.profiles.document import (
     profiles_in,
     render,
 )
+from expb_tui.core.profiles.writers import Identity, Writers
 
 __all__ = ["Profile", "ProfileStore", "Profiles"]
-
-Identity = tuple[int, int, int, int]
-"""Device, inode, modification time in nanoseconds and size."""
 
 _LOOKS = (0.03,)
 """Waits, in seconds, before looking again whether an unlocked writer, which had read the file before, put that back;
 a command of ``expbctl`` that reads, changes and writes needs about a millisecond."""
 _LOOKS_BESIDE_OTHERS = (0.03, 0.06, 0.12, 0.24)
 """The same where an unlocked writer was at work in the last two seconds."""
-_RECENT = 2.0
 _PATIENCE = 3.0
 """Seconds of trying against a program that rewrites the file all the time."""
 _TEMP = ".profiles-expb-tui-"
@@ -72,6 +69,7 @@ class ProfileStore:
         """The file itself: a symbolic link is written through, never replaced."""
         self.side = self.path.parent / f".{self.path.name}.expb-tui"
         """Our own directory beside it."""
+        self._writers = Writers(self.side / "last")
 
     def read(self) -> Profiles:
         """Every profile; an absent file has none. Raises ``FileProblem`` with the place where the file is broken."""
@@ -109,8 +107,8 @@ class ProfileStore:
             after = change(before)
             if after == before:
                 return before
-            beside_others = self._by_others(loaded)
             written, identity = self._publish(loaded, apply(loaded.document, before, after), ours_wins)
+            beside_others = self._writers.beside_others(identity)
             result = self._profiles(written, after)
             self._register(result)
         self._settle(loaded.document if loaded.identity else {}, written, identity, beside_others)
@@ -229,6 +227,7 @@ class ProfileStore:
         """Put ``ours``, made from ``loaded``, in place, merged with whatever unlocked writers put there meanwhile."""
         base = loaded.document if loaded.identity else {}
         expected = loaded.identity
+        others_at = self._writers.others_at(loaded.identity)
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             others = self._written_since(expected)
@@ -236,11 +235,12 @@ class ProfileStore:
                 temp, written = self._write_temp(render(ours) + loaded.line_feed)
                 others = self._swap(temp, expected, written)
                 if not others:
-                    self._note_last(written)
+                    self._writers.note(written, others_at)
                     return ours, written
             for theirs in others:
                 ours = merge(base, theirs.document, ours, ours_wins=ours_wins)
                 expected = theirs.identity
+                others_at = max(others_at, self._writers.others_at(theirs.identity))
         raise FileProblem(
             f"{self.path} cannot be written",
             cause="another program rewrites it without pause",
@@ -310,6 +310,8 @@ class ProfileStore:
                     continue
                 with self._locked():
                     current = self._load()
+                    if not beside_others and self._writers.beside_others(current.identity):
+                        beside_others, looks = True, list(_LOOKS_BESIDE_OTHERS)
                     # The default is left as it is: to switch back and forth is what people do.
                     merged = merge(
                         _with_default_of(current.document, base),
@@ -320,23 +322,6 @@ class ProfileStore:
                     if merged != current.document:
                         ours, written = self._publish(current, merged, ours_wins=False)
                         looks = list(_LOOKS_BESIDE_OTHERS)
-
-    # Who wrote last
-
-    def _note_last(self, identity: Identity) -> None:
-        with suppress(OSError):
-            descriptor = os.open(self.side / "last", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "w", encoding="ascii") as handle:
-                handle.write(repr(identity))
-
-    def _by_others(self, loaded: _Loaded) -> bool:
-        """Whether what was loaded was written by an unlocked writer a moment ago."""
-        if loaded.identity is None or time.time() - loaded.identity[2] / 1e9 > _RECENT:
-            return False
-        try:
-            return (self.side / "last").read_text() != repr(loaded.identity)
-        except OSError:
-            return True
 
     # Which profiles are in the keyring, for the case that expbctl drops our marker
 
