@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-PARTS = ("postgres", "chromium", "tmux", "zsh", "fish", "tmpfs")
+PARTS = ("postgres", "chromium", "tmux", "zsh", "fish", "tmpfs", "screen")
 
 
 def _required() -> set[str]:
