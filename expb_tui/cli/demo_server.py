@@ -24,7 +24,13 @@ PATIENCE = 60.0
 """Seconds within which the server must answer; a cold start compiles its packages."""
 USER_PROFILE = "owner"
 _ENDING = 5.0
-_BORROWED = ("EXPBENCH_PROFILES", "EXPB_TUI_CONFIG_DIR", "EXPB_TUI_STATE_DIR", "EXPB_TUI_KEYRING")
+_BORROWED = (
+    "EXPBENCH_PROFILES",
+    "EXPB_TUI_CONFIG_DIR",
+    "EXPB_TUI_STATE_DIR",
+    "EXPB_TUI_KEYRING",
+    "EXPB_TUI_KEEPER",
+)
 _SHED = (*TOKEN_VARIABLES, "EXPBENCH_API_SERVER")
 
 
@@ -59,6 +65,8 @@ def world(keep: str | None) -> Iterator[World]:
             "EXPB_TUI_CONFIG_DIR": str(folder / "config"),
             "EXPB_TUI_STATE_DIR": str(folder / "state"),
             "EXPB_TUI_KEYRING": "off",
+            # Its leases end with its server: nothing has to outlive the cockpit.
+            "EXPB_TUI_KEEPER": "off",
         }
         for name in _SHED:
             os.environ.pop(name, None)

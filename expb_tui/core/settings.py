@@ -26,6 +26,8 @@ class Settings:
     timeout: float = 60.0
     """Seconds for one request with its retries."""
     keyring: Literal["auto", "off"] = "auto"
+    keeper: Literal["auto", "off"] = "auto"
+    """``auto``: the cockpit and claims start the keeper where none runs; ``off``: only a person starts it."""
     theme: str = ""
     """Empty: chosen by the terminal."""
     icons: Literal["unicode", "ascii"] = "unicode"
@@ -133,7 +135,12 @@ def _wrong(what: str, cause: str) -> UsageError:
 _KINDS = {str: "a text", bool: "true or false"}
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _LONGEST = 3600.0
-_CHOICES = {"keyring": ("auto", "off"), "icons": ("unicode", "ascii"), "mouse": ("auto", "on", "off")}
+_CHOICES = {
+    "keyring": ("auto", "off"),
+    "keeper": ("auto", "off"),
+    "icons": ("unicode", "ascii"),
+    "mouse": ("auto", "on", "off"),
+}
 _BUILT_IN: dict[str, object] = {
     name.name: getattr(Settings(), name.name) for name in fields(Settings) if name.name != "sources"
 }

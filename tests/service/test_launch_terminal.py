@@ -34,6 +34,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
         "HOME": str(tmp_path),
         "EXPBENCH_PROFILES": str(tmp_path / "profiles.json"),
         "EXPB_TUI_KEYRING": "off",
+        "EXPB_TUI_KEEPER": "off",
         "TERM": "xterm-256color",
         "LC_ALL": "C.UTF-8",
     }

@@ -100,6 +100,7 @@ def environment(folder: Path, **changes: str) -> dict[str, str]:
         "EXPB_TUI_STATE_DIR": str(folder / "state"),
         "EXPB_TUI_CONFIG_DIR": str(folder / "config"),
         "EXPB_TUI_KEYRING": "off",
+        "EXPB_TUI_KEEPER": "off",
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",

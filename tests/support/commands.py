@@ -53,6 +53,7 @@ class Commands:
             "EXPB_TUI_CONFIG_DIR": str(self.home / "config"),
             "EXPB_TUI_STATE_DIR": str(self.home / "state"),
             "EXPB_TUI_KEYRING": "off",
+            "EXPB_TUI_KEEPER": "off",
         }
         for name, value in self.environ.items():
             self.patch.setenv(name, value)
