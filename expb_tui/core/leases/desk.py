@@ -183,6 +183,17 @@ class Desk:
         path = str(self.store.path)
         return [one for one in held if one.profile_name == profile_name and one.profile_file == path and one.usable]
 
+    async def set_kept(self, package_ids: Iterable[str], kept: bool) -> None:
+        """Whether renewers look after these packages; a local choice, no network. Unknown ids are passed over.
+
+        A package that is not kept runs out at its end unless a person renews it.
+        """
+        await self.journal.set_kept(package_ids, kept)
+
+    async def set_keeping_problem(self, package_ids: Iterable[str], problem: str) -> None:
+        """For the keeper: why it cannot renew these packages, for every face to show; empty once it can."""
+        await self.journal.set_keeping_problem(package_ids, problem)
+
     async def save_draft(
         self, package_id: str, task_id: str, values: dict[str, Any], *, text: str | None = None
     ) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from expb_tui.core.clock import Clock
 from expb_tui.core.leases.door import BUSY, Door
@@ -166,6 +167,23 @@ class Journal:
             return PackageRow.of(db.execute("SELECT * FROM package WHERE id = ?", (row_id,)).fetchone())
 
         return await self._door.write(mark)
+
+    async def set_kept(self, uids: Iterable[str], kept: bool) -> None:
+        """Whether renewers look after these packages; unknown ones are passed over."""
+        await self._mark("kept", int(kept), uids)
+
+    async def set_keeping_problem(self, uids: Iterable[str], problem: str) -> None:
+        """Why renewers cannot look after these packages; empty for nothing in the way."""
+        await self._mark("keeping_problem", problem, uids)
+
+    async def _mark(self, column: Literal["kept", "keeping_problem"], value: int | str, uids: Iterable[str]) -> None:
+        wanted = [(value, uid, value) for uid in uids]
+
+        def mark(db: sqlite3.Connection) -> None:
+            statement = f"UPDATE package SET {column} = ? WHERE uid = ? AND {column} <> ?"  # noqa: S608 - own words
+            db.executemany(statement, wanted)
+
+        await self._door.write(mark)
 
     # Intents
 

@@ -161,6 +161,10 @@ class HeldPackage:
     row_id: int = 0
     sending: bool = False
     """A claim, submission or release of this package has been sent and its answer is not known."""
+    kept: bool = True
+    """It is to be renewed without anybody asking; otherwise only by a person, each time (``Desk.set_kept``)."""
+    keeping_problem: str = ""
+    """Why the keeper cannot renew it, said before the first renewal is due; empty where it can, or none runs."""
 
     def remaining(self, clock: Clock) -> float:
         """Seconds until the lease ends (never negative); 0 where nothing is known of it."""

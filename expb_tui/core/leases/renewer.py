@@ -43,7 +43,7 @@ class RenewalNote:
 
 
 class Renewer:
-    """Renews every lease of this host at a third of its length left; one process at a time per package."""
+    """Renews every kept lease of this host at a third of its length left; one process at a time per package."""
 
     def __init__(
         self,
@@ -53,13 +53,18 @@ class Renewer:
         clock: Clock = SYSTEM_CLOCK,
         on_note: Callable[[RenewalNote], None] | None = None,
         bare: Session | None = None,
+        covers: Callable[[HeldPackage], bool] | None = None,
     ) -> None:
-        """``bare`` is a session with a token that no profile holds: leases that it claimed are kept too."""
+        """``bare`` is a session with a token that no profile holds: leases that it claimed are kept too.
+
+        ``covers`` picks the leases that this renewer is responsible for, of those that are kept; asked at each look.
+        """
         self._desk = desk
         self._sessions = sessions
         self._clock = clock
         self._on_note = on_note
         self._bare = bare
+        self._covers = covers
         self._not_before: dict[int, float] = {}
         self._pause: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
@@ -97,9 +102,11 @@ class Renewer:
         return [
             held
             for held in leases
-            if held.row_id not in self._busy
+            if held.kept
+            and held.row_id not in self._busy
             and (self._latest(held).renew_in(self._clock) == 0 or self._to_be_read(held))
             and now >= self._not_before.get(held.row_id, now)
+            and (self._covers is None or self._covers(held))
         ]
 
     def _latest(self, held: HeldPackage) -> HeldPackage:

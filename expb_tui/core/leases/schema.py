@@ -56,6 +56,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
           UNIQUE (endpoint, package_uid, task_id))
         """,
     ),
+    (
+        "ALTER TABLE package ADD COLUMN kept INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE package ADD COLUMN keeping_problem TEXT NOT NULL DEFAULT ''",
+        # Numbers each write of a row, whoever writes it, so that a renewer reads what changed and nothing else.
+        "ALTER TABLE package ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX package_changed ON package (changed)",
+        """
+        CREATE TRIGGER package_begun AFTER INSERT ON package BEGIN
+          UPDATE package SET changed = (SELECT max(changed) + 1 FROM package) WHERE id = NEW.id;
+        END
+        """,
+        """
+        CREATE TRIGGER package_written AFTER UPDATE ON package WHEN NEW.changed = OLD.changed BEGIN
+          UPDATE package SET changed = (SELECT max(changed) + 1 FROM package) WHERE id = NEW.id;
+        END
+        """,
+    ),
 )
 """The statements that lead from each schema version (``PRAGMA user_version``) to the next."""
 
@@ -109,9 +126,13 @@ class PackageRow:
     lost_code: str = ""
     lost_reason: str = ""
     id: int = 0
+    kept: bool = True
+    """Renewers of this host look after it; a person says so, never an answer."""
+    keeping_problem: str = ""
+    """Why they cannot: said by a keeper before the first renewal is due."""
 
     def columns(self) -> dict[str, Any]:
-        """The row as SQLite stores it, without its id."""
+        """What answers write of a row, as SQLite stores it."""
         times = self.times
         return {
             **{name: getattr(self.pin, name) for name in _PIN},
@@ -168,6 +189,8 @@ class PackageRow:
             row["lost_code"],
             row["lost_reason"],
             row["id"],
+            bool(row["kept"]),
+            row["keeping_problem"],
         )
 
 
@@ -198,6 +221,8 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
         claimed_at=old.claimed_at,
         lost_code=old.lost_code,
         lost_reason=old.lost_reason,
+        kept=old.kept,
+        keeping_problem=old.keeping_problem,
     )
     if (new.token is not None and new.token != old.token) or new.phase in ENDED_PHASES:
         result = replace(result, lost_code="", lost_reason="")

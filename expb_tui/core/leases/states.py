@@ -56,6 +56,8 @@ def held_of(
         last_answer_at=row.answered_at,
         row_id=row.id,
         sending=sending,
+        kept=row.kept,
+        keeping_problem=row.keeping_problem,
     )
 
 
