@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import os
 import re
-import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,11 +18,9 @@ from textual.app import App, SuspendNotSupported
 
 from expb_tui.core import paths
 from expb_tui.core.errors import ExpbError
-from expb_tui.core.secret import environ_for_helpers
+from expb_tui.core.programs import child_environment, editor_command, pager_command
 from expb_tui.core.text import clean
 
-_FALLBACK_EDITORS = ("sensible-editor", "editor", "nano", "vi")
-_FALLBACK_PAGERS = ("less", "more")
 _LIMIT = 1 << 20
 """Bytes of an edited text: no request body is larger (contract, section 1.9)."""
 
@@ -46,57 +43,6 @@ def break_modelines(text: str, *, comments_only: bool = False) -> str:
     if comments_only:
         return _COMMENT.sub(lambda comment: _MODELINE.sub(broken, comment.group()), text)
     return _MODELINE.sub(broken, text)
-
-
-def editor_command(configured: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The editor's command: as configured, ``$VISUAL``, ``$EDITOR``, or the first usual one that is installed.
-
-    Raises ``ExpbError`` (code ``no-editor``).
-    """
-    return _command((configured, environ.get("VISUAL"), environ.get("EDITOR")), _FALLBACK_EDITORS, "editor", "EDITOR")
-
-
-def pager_command(configured: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The pager's command: as configured, ``$PAGER``, or the first usual one.
-
-    Raises ``ExpbError`` (code ``no-pager``).
-    """
-    return _command((configured, environ.get("PAGER")), _FALLBACK_PAGERS, "pager", "PAGER")
-
-
-def _command(chosen: tuple[str | None, ...], fallbacks: tuple[str, ...], noun: str, variable: str) -> list[str]:
-    for text in chosen:
-        if not text or not text.strip():
-            continue
-        try:
-            words = shlex.split(text)
-        except ValueError as error:
-            raise ExpbError(
-                f"The {noun} command cannot be read",
-                cause=f"{error} in {text!r}",
-                next_step=f"Correct {variable} and try again",
-                code=f"no-{noun}",
-            ) from None
-        if shutil.which(words[0]) is None:
-            raise ExpbError(
-                f"The {noun} {words[0]} is not found",
-                cause="there is no such program on this host",
-                next_step=f"Set {variable} to one that is installed",
-                code=f"no-{noun}",
-            )
-        return words
-    for name in fallbacks:
-        if shutil.which(name) is not None:
-            return [name]
-    raise ExpbError(
-        f"No {noun} is known", cause=f"{variable} is not set", next_step=f"Set {variable}", code=f"no-{noun}"
-    )
-
-
-def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What an editor or pager gets: ours without credentials, and ``less`` without filters or commands of its own."""
-    ours = environ_for_helpers(environ)
-    return {name: value for name, value in ours.items() if name not in ("LESSOPEN", "LESSCLOSE")} | {"LESSSECURE": "1"}
 
 
 def file_name(title: str, suffix: str) -> str:

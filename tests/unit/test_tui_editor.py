@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from expb_tui.core import programs
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import typed
 from expb_tui.tui import editor
@@ -40,21 +41,21 @@ def test_what_the_operator_wrote_stays_word_for_word() -> None:
 
 
 def test_the_first_editor_that_is_named_is_used() -> None:
-    assert editor.editor_command("ls -l", {"VISUAL": "cat"}) == ["ls", "-l"]
-    assert editor.editor_command(None, {"VISUAL": "cat", "EDITOR": "ls"}) == ["cat"]
-    assert editor.editor_command(" ", {"EDITOR": "env A='b c' ls"}) == ["env", "A=b c", "ls"]
-    assert editor.pager_command(None, {"PAGER": "cat"}) == ["cat"]
+    assert programs.editor_command("ls -l", {"VISUAL": "cat"}) == ["ls", "-l"]
+    assert programs.editor_command(None, {"VISUAL": "cat", "EDITOR": "ls"}) == ["cat"]
+    assert programs.editor_command(" ", {"EDITOR": "env A='b c' ls"}) == ["env", "A=b c", "ls"]
+    assert programs.pager_command(None, {"PAGER": "cat"}) == ["cat"]
 
 
 @pytest.mark.parametrize("value", ["no-such-editor-here", "vi 'unclosed"])
 def test_a_wrong_editor_is_named_with_what_to_do(value: str) -> None:
     with pytest.raises(ExpbError, match="EDITOR") as caught:
-        editor.editor_command(None, {"EDITOR": value})
+        programs.editor_command(None, {"EDITOR": value})
     assert caught.value.code == "no-editor"
 
 
 def test_children_get_no_credentials_and_a_tame_pager() -> None:
-    given = editor.child_environment(
+    given = programs.child_environment(
         {"LESSOPEN": "|evil %s", "LESSCLOSE": "x", "EXPBENCH_AGENT_TOKEN": "secret", "TERM": "xterm"}
     )
     assert given == {"TERM": "xterm", "LESSSECURE": "1"}

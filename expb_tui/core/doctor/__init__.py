@@ -1,0 +1,1 @@
+"""What terminal, tmux, clipboard, keyring, clock, keeper and endpoint can do here, and the line that mends each."""
