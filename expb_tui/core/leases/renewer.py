@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -54,10 +54,13 @@ class Renewer:
         on_note: Callable[[RenewalNote], None] | None = None,
         bare: Session | None = None,
         covers: Callable[[HeldPackage], bool] | None = None,
+        speaks_for: Callable[[HeldPackage], bool] | None = None,
     ) -> None:
         """``bare`` is a session with a token that no profile holds: leases that it claimed are kept too.
 
         ``covers`` picks the leases that this renewer is responsible for, of those that are kept; asked at each look.
+        ``speaks_for``: the token of that lease is in this process's memory, though no profile holds it; ``sessions`` is
+        then asked for it.
         """
         self._desk = desk
         self._sessions = sessions
@@ -65,6 +68,9 @@ class Renewer:
         self._on_note = on_note
         self._bare = bare
         self._covers = covers
+        self._speaks_for = speaks_for
+        self._stopping = False
+        self._leases: list[HeldPackage] = []
         self._not_before: dict[int, float] = {}
         self._pause: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
@@ -74,10 +80,35 @@ class Renewer:
         self._unsaved: dict[int, PackageRow] = {}
         """Confirmed renewals that the journal could not take: they count all the same, and are offered again."""
 
+    @property
+    def keeps(self) -> int:
+        """How many leases it is responsible for at this moment."""
+        return sum(self._mine(held) and held.renew_in(self._clock) is not None for held in self._leases)
+
+    @property
+    def unsaved(self) -> int:
+        """Renewals that are confirmed and not journaled yet."""
+        return len(self._unsaved)
+
+    def next_due(self) -> float | None:
+        """Seconds until the next renewal (0: now); None where there is none to come."""
+        waits = [
+            max(due, self._not_before.get(held.row_id, 0.0) - self._clock.ticks())
+            for held in self._leases
+            if self._mine(held) and (due := held.renew_in(self._clock)) is not None
+        ]
+        return min(waits, default=None)
+
+    def stop_starting(self) -> None:
+        """Begin no renewal any more; those under way end and are journaled."""
+        self._stopping = True
+
+    def _mine(self, held: HeldPackage) -> bool:
+        return held.kept and (self._covers is None or self._covers(held))
+
     async def run(self) -> None:
         """Keep on until cancelled; a renewal in flight is then still journaled."""
         seen: int | None = None
-        leases: list[HeldPackage] = []
         looked = -_LONGEST_PAUSE
         try:
             while True:
@@ -85,9 +116,9 @@ class Renewer:
                 try:
                     version = self._desk.journal.version()
                     # Profiles and ends change without the journal: look again now and then.
-                    if version != seen or now - looked >= _LONGEST_PAUSE or self._due(leases):
-                        leases, seen, looked = await self._desk.held(session=self._bare), version, now
-                    self._start(self._due(leases))
+                    if version != seen or now - looked >= _LONGEST_PAUSE or self._due(self._leases):
+                        self._leases, seen, looked = await self._look(), version, now
+                    self._start(self._due(self._leases))
                     if self._unsaved and (self._saving is None or self._saving.done()):
                         self._saving = asyncio.create_task(self._save())
                 except ExpbError as problem:
@@ -97,16 +128,28 @@ class Renewer:
             for task in (*self._busy.values(), *filter(None, [self._saving])):
                 task.cancel()
 
+    async def _look(self) -> list[HeldPackage]:
+        leases = await self._desk.held(session=self._bare)
+        if self._speaks_for is None:
+            return leases
+        lent = [
+            held.state is LeaseState.NO_CREDENTIAL and self._mine(held) and self._speaks_for(held) for held in leases
+        ]
+        return [
+            replace(held, state=LeaseState.ACTIVE) if spoken_for else held
+            for held, spoken_for in zip(leases, lent, strict=True)
+        ]
+
     def _due(self, leases: list[HeldPackage]) -> list[HeldPackage]:
         now = self._clock.ticks()
         return [
             held
             for held in leases
-            if held.kept
+            if self._mine(held)
+            and not self._stopping
             and held.row_id not in self._busy
             and (self._latest(held).renew_in(self._clock) == 0 or self._to_be_read(held))
             and now >= self._not_before.get(held.row_id, now)
-            and (self._covers is None or self._covers(held))
         ]
 
     def _latest(self, held: HeldPackage) -> HeldPackage:
