@@ -15,6 +15,9 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
+    from expb_tui.core.keeper.outlook import Outlook
+    from expb_tui.core.keeper.spawn import Ensured
+    from expb_tui.core.keeper.state import KeeperState
     from expb_tui.core.leases.desk import Desk
     from expb_tui.core.leases.journal import Journal
     from expb_tui.core.leases.model import PendingRequest
@@ -150,6 +153,31 @@ class House:
                 cause=f"it belongs to account {actual or 'none'}",
                 next_step="Choose another profile with --profile, or leave --account out",
             )
+
+    def keeper(self) -> KeeperState:
+        """The keeper of this host as it is now: at most a file read. Never raises."""
+        from expb_tui.core.keeper.state import look
+
+        return look()
+
+    async def ensure_keeper(self, session: Session | None = None) -> Ensured:
+        """Start the keeper where none runs. The token of ``session`` is lent to it where it could not read it.
+
+        Call it at the start of the cockpit, and after a package is journaled. Never raises: a keeper that cannot be
+        started is a notice (``problem``), not the failure of the claim.
+        """
+        from expb_tui.core.keeper.spawn import ensure
+
+        return await ensure(self.settings, session)
+
+    async def keeping_outlook(self, profile: str | None = None) -> Outlook:
+        """What will become of a lease claimed as ``profile`` (None: as chosen) when nobody is logged in.
+
+        Raises as ``session``.
+        """
+        from expb_tui.core.keeper.outlook import outlook
+
+        return await outlook((await self.session(profile)).profile, self.settings)
 
     async def unanswered(self) -> list[PendingRequest]:
         """What this process has sent, or is about to send, without an answer yet."""

@@ -14,11 +14,34 @@ from expb_tui.core.errors import FileProblem
 from expb_tui.core.paths import private_dir
 
 _POLL = 0.02
+_TEXT = 128
+"""Bytes of the holder's name, always written whole: overwriting them works on a full disk, a first block may not."""
 
 
-@contextmanager
-def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Hold an exclusive lock on ``path`` (created with mode 0600); blocks at most ``timeout`` seconds.
+class KernelLock:
+    """An exclusive lock that this process holds; it ends with ``release`` or with the process."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def in_place(self) -> bool:
+        """Whether the file still stands at its path: somebody may have removed the whole folder."""
+        try:
+            here, there = os.fstat(self._descriptor), self.path.stat()
+        except OSError:
+            return False
+        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+    def release(self) -> None:
+        """Let others have it; safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def take(path: Path, *, timeout: float = 10.0) -> KernelLock:
+    """Take an exclusive lock on ``path`` (created with mode 0600); blocks at most ``timeout`` seconds.
 
     Raises ``FileProblem`` (code ``locked``) naming the holder where the time runs out. Blocking: from async
     code call it in a thread.
@@ -26,26 +49,59 @@ def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
     private_dir(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
-            if time.monotonic() >= deadline:
-                holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip() or "another process"
-                raise FileProblem(
-                    f"{path} is locked",
-                    cause=f"{holder} has held it for {timeout:.0f} s",
-                    next_step="Wait for that process, or end it, and try again",
-                    code="locked",
-                )
-            time.sleep(_POLL)
+        _wait(path, descriptor, timeout)
         with suppress(OSError):  # a full disk must not keep anybody from the lock: the text is for people
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
+            os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode().ljust(_TEXT)[:_TEXT], 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return KernelLock(path, descriptor)
+
+
+@contextmanager
+def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
+    """Hold ``take``'s lock for the length of a block."""
+    lock = take(path, timeout=timeout)
+    try:
         yield
     finally:
+        lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock at this moment; microseconds.
+
+    It is taken shared for an instant, so whoever takes it needs a ``timeout`` above 0.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _locked(descriptor, fcntl.LOCK_SH)
+    finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+def _wait(path: Path, descriptor: int, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not _locked(descriptor, fcntl.LOCK_EX):
+        if time.monotonic() >= deadline:
+            holder = os.pread(descriptor, _TEXT, 0).decode("utf-8", "replace").strip() or "another process"
+            raise FileProblem(
+                f"{path} is locked",
+                cause=f"{holder} has held it for {timeout:.0f} s",
+                next_step="Wait for that process, or end it, and try again",
+                code="locked",
+            )
+        time.sleep(_POLL)
