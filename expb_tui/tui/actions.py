@@ -68,6 +68,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.menu", "Menu", "global", ("x",), "Show everything that can be done with this row.", footer=60),
     Action("app.copy", "Copy", "global", ("y",), "Choose what to copy: id, row, command or address.", footer=0),
     Action("app.reload", "Reload", "global", ("r", "ctrl+r"), "Ask the server again, now.", footer=70),
+    Action(
+        "app.undo", "Undo", "global", ("u",), "Take back the last thing that was done on this host, such as a removal."
+    ),
     Action("app.notices", "Notices", "global", ("!",), "Show errors and notices with their next steps."),
     Action("app.theme", "Theme", "global", ("ctrl+t",), "Choose the colours, with a live preview."),
     Action("app.palette", "Commands", "global", (":", "ctrl+p"), "Find any action by its name.", footer=80),

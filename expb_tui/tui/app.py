@@ -28,6 +28,7 @@ from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
 from expb_tui.tui.screens.palette import PaletteScreen
 from expb_tui.tui.screens.plan import PANES
+from expb_tui.tui.undo import Undo
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.look import Look
@@ -78,6 +79,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         self.ascii_only = settings.icons == "ascii" or speaks_ascii_only(os.environ)
         self.wants_mouse = settings.mouse == "on" or (settings.mouse == "auto" and not _remote())
         self.notices = Notices()
+        self.undo = Undo()
         self.in_editor = False
         """Set while an editor or pager has the terminal."""
         problems: list[ExpbError] = []
@@ -364,6 +366,25 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
 
     def act_app_notices(self) -> None:
         windows.notices(self)
+
+    def act_app_undo(self) -> None:
+        step = self.undo.pop()
+        if step is None:
+            self.say(
+                "Nothing to take back: only what was done on this host can be, not what a server was asked", Tone.INFO
+            )
+            return
+
+        async def take_back() -> None:
+            try:
+                await step.back()
+            except ExpbError:
+                self.undo.push(*step)
+                raise
+            self.say(f"Taken back: {step.done}")
+
+        if not self.bridge.run(f"take back: {step.done}", take_back):
+            self.undo.push(*step)
 
     def act_app_help(self) -> None:
         windows.help_here(self)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from expb_tui.core.errors import ExpbError
@@ -11,6 +10,7 @@ from expb_tui.core.text import clean
 from expb_tui.present.cells import Glyphs, Tone
 
 KEPT = 500
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Notice(NamedTuple):
@@ -22,52 +22,65 @@ class Notice(NamedTuple):
     cause: str = ""
     next_step: str = ""
     code: str = ""
+    pane: str = ""
+    """Where it happened: Enter in the list goes there. Empty where there is no such place."""
+    row: str = ""
+    """The key of the row in that pane."""
     times: int = 1
-    """How often the same thing was told in a row."""
+    """How often the same thing was told."""
+    first: datetime | None = None
+    """When it was told first; None where that is ``at``."""
 
 
 class Notices:
-    """The newest last; the same one in a row is counted instead of repeated."""
+    """The newest last; what is told again is counted, and moves to where the newest is."""
 
     def __init__(self) -> None:
-        self._kept: deque[Notice] = deque(maxlen=KEPT)
-        self.unread = 0
+        self._kept: dict[Notice, Notice] = {}
+        self._unread: set[Notice] = set()
 
     def add(self, notice: Notice) -> Notice:
         """Keep it; texts are cleaned here."""
         notice = notice._replace(text=clean(notice.text), cause=clean(notice.cause), next_step=clean(notice.next_step))
-        last = self.last
-        if last is not None and last._replace(at=notice.at, times=1) == notice:
-            notice = notice._replace(times=last.times + 1)
-            self._kept.pop()
-        elif notice.tone in (Tone.WARN, Tone.BAD):
-            self.unread += 1
-        self._kept.append(notice)
+        same = notice._replace(at=_NEVER)
+        if (before := self._kept.pop(same, None)) is not None:
+            notice = notice._replace(times=before.times + 1, first=before.first or before.at)
+        elif len(self._kept) >= KEPT:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._unread.discard(oldest)
+        if notice.tone in (Tone.WARN, Tone.BAD):
+            self._unread.add(same)
+        self._kept[same] = notice
         return notice
 
     @property
     def last(self) -> Notice | None:
         """The newest."""
-        return self._kept[-1] if self._kept else None
+        return next(reversed(self._kept.values()), None)
+
+    @property
+    def unread(self) -> int:
+        """How many different warnings and failures were told since the list was looked at."""
+        return len(self._unread)
 
     @property
     def worst_unread(self) -> Tone:
         """Bad where one of the unread ones is."""
-        recent = [notice for notice in self._kept if notice.tone in (Tone.WARN, Tone.BAD)][-self.unread :]
-        return Tone.BAD if any(notice.tone is Tone.BAD for notice in recent) else Tone.WARN
+        return Tone.BAD if any(notice.tone is Tone.BAD for notice in self._unread) else Tone.WARN
 
     def newest_first(self) -> list[Notice]:
         """All that are kept."""
-        return list(reversed(self._kept))
+        return list(reversed(self._kept.values()))
 
     def read(self) -> None:
         """The operator has seen the list."""
-        self.unread = 0
+        self._unread.clear()
 
 
-def of_error(error: ExpbError, at: datetime, *, tone: Tone = Tone.BAD) -> Notice:
-    """An error in words."""
-    return Notice(at, tone, error.what, error.cause, error.next_step, error.code)
+def of_error(error: ExpbError, at: datetime, *, tone: Tone = Tone.BAD, pane: str = "", row: str = "") -> Notice:
+    """An error in words; ``pane`` and ``row`` say where it happened."""
+    return Notice(at, tone, error.what, error.cause, error.next_step, error.code, pane, row)
 
 
 _SIGNS = {Tone.BAD: "bad", Tone.WARN: "warn", Tone.OK: "ok"}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from expb_tui.core.clock import Clock
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Glyphs, Table, Tone
-from expb_tui.tui.actions import bindings
+from expb_tui.present.times import moment
+from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.widgets.line_table import LineTable
-from expb_tui.tui.widgets.lines import Line
+from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
     from expb_tui.launch import House
@@ -68,11 +71,22 @@ class PaneParts:
         return self.cockpit.keymap.shown(action_id)
 
 
+class Preview(NamedTuple):
+    """What the details pane shows of the row under a table's cursor; ``title`` is clean."""
+
+    title: str
+    lines: tuple[Line, ...]
+    next_change: float | None = None
+    """Seconds until the lines read differently by themselves."""
+
+
 class TablePane(PaneParts, LineTable):
     """A pane that is a table."""
 
     SCOPES: ClassVar[tuple[str, ...]] = ("list",)
     BINDINGS = bindings()
+    BULK: ClassVar[frozenset[str]] = frozenset()
+    """Actions that are about every marked row; their labels say how many."""
 
     def count(self, noun: str, *more: Cell) -> Line:
         """The state at the right end of the border: a count and what else is to be said."""
@@ -80,6 +94,53 @@ class TablePane(PaneParts, LineTable):
         for cell in more:
             pieces += [Cell("  ", Tone.DIM), cell]
         return tuple(pieces)
+
+    def preview(self) -> Preview | None:
+        """Details of the row under the cursor, laid out for the pane beside; None where there are none."""
+        return None
+
+    def actions_here(self) -> list[Action]:
+        marked = len(self.chosen_keys)
+        return [
+            action._replace(label=f"{action.label} {marked}") if marked > 1 and action.id in self.BULK else action
+            for action in super().actions_here()
+        ]
+
+    def back(self) -> bool:
+        """As the table's own; what was narrowed or marked can be had again with undo."""
+        before = self.view_state()
+        if not super().back():
+            return False
+        done = "the filter was cleared" if before.filter else "the marks were cleared" if before.marks else ""
+        if done and before != self.view_state():
+
+            async def again() -> None:
+                self.restore(before)
+
+            self.cockpit.undo.push(f"{done} in {self.title.lower()}", again)
+        return True
+
+
+def invitation(
+    title: str, *keys: tuple[str, str], tone: Tone = Tone.TEXT, more: Sequence[str] = ()
+) -> tuple[Line, ...]:
+    """An empty pane: what it would show, why it does not, and the keys that change that, in a column."""
+    room = max((len(key) for key, _ in keys), default=0)
+    lines: list[Line] = [words(title, tone), *(words(text, Tone.DIM) for text in more)]
+    if keys:
+        lines.append(())
+    lines += [(Cell(f"  {key:>{room}}", Tone.ACCENT), Cell(f"  {text}")) for key, text in keys]
+    return tuple(lines)
+
+
+def stale_note(rows: str, at: datetime | None, now: datetime, why: ExpbError | None, then: str) -> tuple[Line, ...]:
+    """Below rows that may no longer be true: as of when they are, why, and what happens next."""
+    since = f"as they were at {moment(at, now)}" if at is not None else "not up to date"
+    lines: list[Line] = [words(f"{rows} are {since}.", Tone.WARN)]
+    if why is not None:
+        lines.append(words(clean(why.what) + (f": {clean(why.cause)}" if why.cause else "")))
+    lines.append(words(then, Tone.DIM))
+    return tuple(lines)
 
 
 def sentence(*parts: str | tuple[str, Tone]) -> Line:

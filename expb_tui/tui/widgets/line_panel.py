@@ -81,6 +81,10 @@ class LinePanel(Acts, Widget, can_focus=True):
     def draw_head(self, pen: Pen, width: int) -> None:
         """Draw the line that ``head_key`` announced."""
 
+    def notes(self) -> tuple[Line, ...]:
+        """What stands below the body, or instead of it."""
+        return self.tail if self.body_length() else self.empty
+
     def foot(self) -> Line:
         """Shown at the left end of the lower border: a filter, a hint."""
         return ()
@@ -264,7 +268,7 @@ class LinePanel(Acts, Widget, can_focus=True):
 
     def _notes(self) -> list[Line]:
         """Wrapped lines after the body, a blank one first."""
-        notes = self.tail if self.body_length() else self.empty
+        notes = self.notes()
         key = (notes, self.inner_width)
         if self._wrapped[0] != key:
             lines: list[Line] = [()] if notes else []

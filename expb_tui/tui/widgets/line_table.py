@@ -7,6 +7,7 @@ jumps half a page, which keeps a slow link from falling behind. A change in the 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from rich.style import Style
 from textual import events
@@ -21,6 +22,15 @@ GUTTER = 2
 """Cells before the first column: the sign of cursor or mark, and a space."""
 NO_ROWS = Table((), ())
 _UNDERLINE = Style(underline=True)
+
+
+class ViewState(NamedTuple):
+    """How a person looks at a table: what can be lost by a key and had again by ``restore``."""
+
+    filter: str
+    words: tuple[str, ...]
+    marks: frozenset[str]
+    sorted_by: tuple[int, bool] | None
 
 
 class LineTable(LinePanel):
@@ -119,6 +129,25 @@ class LineTable(LinePanel):
                 self.move(index - self.cursor)
                 return True
         return False
+
+    def view_state(self) -> ViewState:
+        """Filter, marks and order as they are now."""
+        return ViewState(self.filter, self._words, self.marks, self.sorted_by)
+
+    def restore(self, state: ViewState) -> None:
+        """Look at the table as before; marks of rows that are gone stay gone."""
+        self.filter, self._words, marks, self.sorted_by = state
+        self.marks = marks & {row.key for row in self._table.rows}
+        self._arrange(keep=self.current_key)
+
+    def notes(self) -> tuple[Line, ...]:
+        """A filter that hides every row says so, instead of what an empty table says."""
+        if self._view or not self._table.rows:
+            return super().notes()
+        return (
+            (Cell("No row contains "), Cell(self.filter, Tone.ACCENT), Cell(".")),
+            (Cell("Esc shows all again; Backspace takes a letter back while you type.", Tone.DIM),),
+        )
 
     def _arrange(self, keep: str | None) -> None:
         """Filter and sort, keep the cursor on the row ``keep`` where it is still there."""
