@@ -13,8 +13,9 @@ from expb_tui.present.cells import Cell, Table, Tone
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import Copyable, PaneParts, sentence
+from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, fitted, width_of, words, wrap
+from expb_tui.tui.widgets.lines import Line, fitted, width_of, words
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
@@ -23,8 +24,6 @@ _SIDE_BY_SIDE = 116
 """Cells from which facts and reading stand beside each other."""
 _FACTS = 52
 _READING = 100
-_TWO_FACTS = 60
-"""Cells from which two facts share a line."""
 _PAUSE = 0.3
 """Seconds that the selection must rest before the service is asked about the package."""
 _OLD = 60.0
@@ -101,9 +100,9 @@ class PackagePane(PaneParts, LineText):
         if held is None or facts is None:
             return []
         if width < _SIDE_BY_SIDE:
-            return [*_facts_lines(facts, width), *self._task_lines(held, width), (), *self._reading(held, width)]
+            return [*fact_lines(facts, width), *self._task_lines(held, width), (), *self._reading(held, width)]
         side = min(_FACTS, width * 2 // 5)
-        left = [*_facts_lines(facts, side), *self._task_lines(held, side)]
+        left = [*fact_lines(facts, side), *self._task_lines(held, side)]
         right = self._reading(held, min(_READING, width - side - 3))
         return _beside(left, right, side, self.look.frame.vertical)
 
@@ -207,31 +206,6 @@ class PackagePane(PaneParts, LineText):
             await page(self.cockpit, text, name=f"{held.role}-task")
 
         self.bridge.run("pager", read)
-
-
-def _facts_lines(facts: Table, width: int) -> list[Line]:
-    """Label and value; two of them on a line where both are short and the pane is wide enough."""
-    room = max(width_of(row.cells[0].text) for row in facts.rows) + 2
-    half = width // 2 if width >= _TWO_FACTS else width
-    lines: list[Line] = []
-    waiting: Line | None = None
-    for row in facts.rows:
-        label, value = row.cells
-        head = Cell(f"{label.text:<{room}}", label.tone)
-        if half < width and width_of(value.text) <= half - room - 1:
-            if waiting is None:
-                waiting = (head, value)
-            else:
-                gap = half - sum(width_of(cell.text) for cell in waiting)
-                lines.append((*waiting, Cell(" " * gap), head, value))
-                waiting = None
-            continue
-        if waiting is not None:
-            lines.append(waiting)
-            waiting = None
-        for place, line in enumerate(wrap((value,), max(8, width - room))):
-            lines.append((head if not place else Cell(" " * room), *line))
-    return [*lines, waiting] if waiting is not None else lines
 
 
 def _beside(left: list[Line], right: list[Line], width: int, bar: str) -> list[Line]:

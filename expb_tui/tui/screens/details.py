@@ -5,13 +5,13 @@ from __future__ import annotations
 from textual.app import ComposeResult
 
 from expb_tui.core.text import clean
-from expb_tui.present.cells import Cell, Table
+from expb_tui.present.cells import Cell, Row, Table
 from expb_tui.tui.widgets.dialog import Dialog
+from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, wrap
+from expb_tui.tui.widgets.lines import Line
 
 _WIDTH = 84
-_LABEL = 18
 _MOST = 26
 
 
@@ -42,8 +42,4 @@ class _Pairs(LineText):
         self._pairs = rows
 
     def wrapped(self, width: int) -> list[Line]:
-        lines: list[Line] = []
-        for label, value in self._pairs.values():
-            for place, line in enumerate(wrap((value,), max(8, width - _LABEL))):
-                lines.append((Cell(f"{'' if place else label.text:<{_LABEL}}", label.tone), *line))
-        return lines
+        return fact_lines(Table((), tuple(Row(label, cells) for label, cells in self._pairs.items())), width)
