@@ -72,7 +72,8 @@ class FirstLine:
         """The cockpit handles signals and the screen from here on."""
         self._up = False
         for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) == self._end:  # the cockpit may handle it by now
+                signal.signal(number, handler)
 
     def restore(self) -> None:
         """Back to the screen as it was, unless the cockpit has taken over."""

@@ -219,7 +219,7 @@ def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
     try:
         from expb_tui.tui.app import CockpitApp
 
-        app = CockpitApp(house)
+        app = CockpitApp(house, line=line)
     except ImportError as error:
         line.restore()
         raise ExpbError(
@@ -231,8 +231,10 @@ def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
     except BaseException:
         line.restore()
         raise
-    line.hand_over()
-    app.run()
+    try:
+        app.run()
+    finally:
+        line.restore()
     return app.return_code or 0
 
 

@@ -33,6 +33,8 @@ class Settings:
     icons: Literal["unicode", "ascii"] = "unicode"
     mouse: Literal["auto", "on", "off"] = "auto"
     """``auto``: on locally, off over SSH."""
+    clipboard: Literal["auto", "tmux", "osc52"] = "auto"
+    """``auto``: inside tmux through ``tmux load-buffer -w``, otherwise OSC 52; the others force one of the two."""
     editor: str = ""
     """Empty: ``$VISUAL``, ``$EDITOR``."""
     pager: str = ""
@@ -137,6 +139,7 @@ _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "fals
 _LONGEST = 3600.0
 _CHOICES = {
     "keyring": ("auto", "off"),
+    "clipboard": ("auto", "tmux", "osc52"),
     "keeper": ("auto", "off"),
     "icons": ("unicode", "ascii"),
     "mouse": ("auto", "on", "off"),

@@ -73,19 +73,73 @@ def coarse(span: timedelta | float) -> str:
     return f"{seconds}s"
 
 
+_SPELLED = str.maketrans(
+    {
+        **dict.fromkeys("\u2500\u2501\u2504\u2505\u2550\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u00b7\u2022", "-"),
+        **dict.fromkeys("\u2502\u2503\u2551\u2590\u258c", "|"),
+        **dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c\u256d\u256e\u256f\u2570", "+"),
+        **dict.fromkeys("\u2018\u2019\u201a\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u2033", '"'),
+        **dict.fromkeys("\u2588\u2580\u2584\u25a0\u25b0", "#"),
+        "\u2026": "~",
+        "\u22ef": "~",
+        "\u00a0": " ",
+        "\u00d7": "x",
+        "\u2192": ">",
+        "\u203a": ">",
+        "\u25b8": ">",
+    }
+)
+
+
+def in_ascii(text: str) -> str:
+    """``text`` for a terminal that shows ASCII only, in as many cells: a plain letter or sign where one is near, else ``?``.
+
+    Sending UTF-8 there would not only look odd: its bytes hold the controls of an eight-bit terminal.
+    """
+    if text.isascii():
+        return text
+    return "".join(char if char.isascii() else _nearest(char) for char in text.translate(_SPELLED))
+
+
+def _nearest(char: str) -> str:
+    cells = 0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    if unicodedata.category(char) in ("Cf", "Me", "Mn"):
+        cells = 0
+    near = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
+    return near if len(near) == cells and near.isprintable() else "?" * cells
+
+
 def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
     """Whether the locale names an encoding other than UTF-8; one that names nothing is taken for UTF-8.
 
     Python itself says UTF-8 for the locale ``C`` (PEP 538 sets ``LC_CTYPE``, PEP 540 its own encoding), so the
     person's words are read instead.
     """
+    encoding = _named_encoding(environ)
+    return bool(encoding) and encoding.lower().replace("-", "") != "utf8"
+
+
+def spoken_encoding(environ: Mapping[str, str]) -> str:
+    """How keys come in: the encoding that the locale names, if Python knows it and it leaves ASCII alone, else UTF-8."""
+    import codecs
+
+    try:
+        found = codecs.lookup(_named_encoding(environ) or "utf-8").name
+        plain = "\x1b[A~".encode(found) == b"\x1b[A~"
+    except (LookupError, UnicodeError):
+        return "utf-8"
+    return found if plain and found != "ascii" else "utf-8"
+
+
+def _named_encoding(environ: Mapping[str, str]) -> str:
     said = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     coerced = not environ.get("LC_ALL") and said == "C.UTF-8" and environ.get("LANG") in ("C", "POSIX")
     if coerced or said in ("C", "POSIX"):
-        return True
+        return "ascii"
     encoding = said.partition("@")[0].partition(".")[2]
     if said and not encoding:
         import locale
 
         encoding = locale.getpreferredencoding(False)
-    return bool(encoding) and encoding.lower().replace("-", "") != "utf8"
+    return encoding

@@ -7,14 +7,15 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from signal import Signals
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone
 from expb_tui.tui import heading, signals, theme, windows
@@ -23,6 +24,7 @@ from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.faults import kept
 from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.pace import View
+from expb_tui.tui.painted import PaintedApp
 from expb_tui.tui.panes.base import plural
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
@@ -37,6 +39,7 @@ from expb_tui.tui.widgets.one_line import HeadLine, StatusLine
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
+    from expb_tui.first_line import FirstLine
     from expb_tui.launch import House
 
 _PANES_ONLY = frozenset(
@@ -62,7 +65,7 @@ class _Frame:
         return self._app.draw_frame()
 
 
-class CockpitApp(Acts, App[None], inherit_bindings=False):
+class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
     """``CockpitApp(house).run()``; the exit code is ``return_code``."""
 
     TITLE = "expb-tui"
@@ -71,8 +74,10 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 0
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, *, line: FirstLine | None = None) -> None:
+        """``line`` stands on the screen until the cockpit has it."""
         self.house = house
+        self._line = line
         settings = house.settings
         self.read_only = settings.read_only
         self.keymap = Keymap(settings.keys)
@@ -149,19 +154,35 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         assert isinstance(screen, CockpitScreen)
         return screen
 
+    def on_load(self) -> None:
+        """Before the terminal is touched: whatever ends us from here on gives it back."""
+        install(asyncio.get_running_loop(), self._end_by)
+
     def on_mount(self) -> None:
-        signals.install(self, asyncio.get_running_loop())
         self.call_after_refresh(self.bridge.start)  # the first frame waits for nothing
 
     async def on_unmount(self) -> None:
-        signals.remove(asyncio.get_running_loop())
+        remove(asyncio.get_running_loop())
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE if self.return_code == signals.EXIT_HANGUP else None):
+            async with asyncio.timeout(_GRACE if self.return_code == EXIT_HANGUP else None):
                 await self.bridge.aclose()
 
     def end_now(self, code: int) -> None:
         """A signal, or a terminal that is gone."""
         self.exit(return_code=code)
+
+    def _end_by(self, number: Signals) -> None:
+        if not (self.in_editor and number in FROM_THE_KEYBOARD):
+            self.end_now(128 + number)
+
+    def has_screen(self) -> None:
+        """The driver has the terminal: the first line is painted over."""
+        if self._line is not None:
+            self._line.hand_over()
+
+    def draw_all(self) -> None:
+        """Draw every cell again: the terminal has forgotten some."""
+        self.refresh(repaint=True, layout=True)
 
     def _fatal_error(self) -> None:
         """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
@@ -361,6 +382,7 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         windows.copies(self)
 
     def act_app_reload(self) -> None:
+        self.repaint()
         self.bridge.reload()
         self.say("Asking again", Tone.INFO)
 
@@ -433,8 +455,8 @@ class CockpitApp(Acts, App[None], inherit_bindings=False):
         if self.in_editor or self._driver is None or not self._driver.can_suspend:
             return
         with self.suspend(), self.house.journal.still():
-            signals.stop_process()
-        self.refresh(repaint=True, layout=True)
+            stop_process()
+        self.draw_all()
 
 
 def _remote() -> bool:

@@ -1,36 +1,46 @@
-"""The terminal is always given back: on SIGTERM, SIGHUP, ctrl+z, and when it is gone (style, section 2).
+"""The terminal is always given back: on every signal that ends or stops us, and when it is gone (style, section 2).
 
-Textual's own driver handles none of the first two, spins when the terminal vanishes while SIGHUP is ignored, and blocks
-when its writer can write no more. This one ends the application instead.
+Textual's own driver handles few of them, spins when the terminal vanishes while SIGHUP is ignored, blocks the event loop
+while the terminal takes nothing, and takes the terminal twice after a SIGSTOP. This one does none of that.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
+import queue
 import selectors
-import signal
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, Protocol
+from contextlib import suppress
+from typing import Any, Protocol
 
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from expb_tui.core.signals import EXIT_HANGUP
+from expb_tui.core.text import in_ascii, spoken_encoding
 from expb_tui.tui.pastes import Pastes, Piece
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
-EXIT_HANGUP = 128 + signal.SIGHUP
 _POLL = 0.1
 _NOTCHES = 3
 _PASTE_PATIENCE = 2.0
 """Seconds without input after which a paste that never ended is taken as it is."""
+_STALL = 1.0
+"""Seconds that the event loop waits for a terminal that takes nothing, before frames are left out."""
+_LAST_WORDS = 2.0
+"""Seconds that such a terminal has at the end to take what restores it."""
+_BLOCK = 4096
+_WIPE = "\x1b[0m\x1b[2J\x1b[H"
+"""Some terminals have no alternate screen (GNU screen, unless told): the frame must not stay behind under the prompt."""
 
 
 class Ends(Protocol):
     """What the driver asks of the application."""
+
+    wants_mouse: bool
+    ascii_only: bool
 
     def end_now(self, code: int) -> None:
         """Leave with this exit code."""
@@ -40,36 +50,58 @@ class Ends(Protocol):
         """Give the terminal back and stop the process."""
         ...
 
+    def has_screen(self) -> None:
+        """The terminal is ours from here on."""
+        ...
+
+    def draw_all(self) -> None:
+        """Everything is to be drawn again."""
+        ...
+
 
 class _Terminal:
-    """What Textual's writer thread writes to. Once the terminal is gone it takes everything and says nothing."""
+    """What Textual's writer thread writes to. Once the terminal is gone it takes everything and says nothing.
 
-    def __init__(self, file: IO[str], gone: Callable[[], None]) -> None:
-        self._file = file
+    It writes to the descriptor itself: a thread that is stuck in a Python file would hold a lock that the interpreter
+    needs to end.
+    """
+
+    def __init__(
+        self, descriptor: int, *, ascii_only: bool, gone: Callable[[], None], idle: Callable[[], None]
+    ) -> None:
+        self._descriptor = descriptor
+        self._ascii_only = ascii_only
         self._gone = gone
+        self._idle = idle
+        self._waiting = bytearray()
         self._open = True
 
     def write(self, text: str) -> int:
-        if self._open:
-            try:
-                return self._file.write(text)
-            except OSError:
-                self._close()
+        self._waiting += (in_ascii(text) if self._ascii_only else text).encode("utf-8", "replace")
+        if len(self._waiting) >= _BLOCK:
+            self._send()
         return len(text)
 
     def flush(self) -> None:
-        if self._open:
-            try:
-                self._file.flush()
-            except OSError:
-                self._close()
+        self._send()
+        self._idle()
 
     def fileno(self) -> int:
-        return self._file.fileno()
+        return self._descriptor
 
-    def _close(self) -> None:
-        self._open = False
-        self._gone()
+    def _send(self) -> None:
+        data, self._waiting = memoryview(bytes(self._waiting)), bytearray()
+        while data and self._open:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                # Somebody else made the terminal non-blocking, as ssh and some editors do.
+                with selectors.DefaultSelector() as ready, suppress(OSError):
+                    ready.register(self._descriptor, selectors.EVENT_WRITE)
+                    ready.select(_POLL)
+            except OSError:
+                self._open = False
+                self._gone()
 
 
 class CockpitDriver(LinuxDriver):
@@ -79,8 +111,51 @@ class CockpitDriver(LinuxDriver):
         self, app: Any, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse and app.wants_mouse, size=size)
-        self._file: Any = _Terminal(self._file, self._terminal_gone)
+        self._ours: Ends = app
+        # Standard error, which Textual takes, may well be a file.
+        self._file: Any = _Terminal(1, ascii_only=app.ascii_only, gone=self._terminal_gone, idle=self._caught_up)
         self._ended = False
+        self._stalled = False
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual gives it no types
+        self._ours.has_screen()
+
+    def stop_application_mode(self) -> None:
+        if self._stalled and self._writer_thread is not None:
+            # What restores the terminal comes before frames that it has not taken yet.
+            with suppress(queue.Empty):
+                while True:
+                    self._writer_thread._queue.get_nowait()
+        self.write(_WIPE)
+        super().stop_application_mode()
+
+    # Writing
+
+    def write(self, data: str) -> None:
+        """Hand ``data`` to the writer thread; while the terminal takes nothing, frames are left out."""
+        assert self._writer_thread is not None, "Driver must be in application mode"
+        waiting = self._writer_thread._queue
+        try:
+            waiting.put(data, timeout=None if self._ended else 0.001 if self._stalled else _STALL)
+        except queue.Full:
+            self._stalled = True
+
+    def _caught_up(self) -> None:
+        """Called from the writer thread: everything has been taken. What was left out is drawn again."""
+        if self._stalled:
+            self._stalled = False
+            self._loop.call_soon_threadsafe(self._ours.draw_all)
+
+    def close(self) -> None:
+        """End the writer thread; one that is stuck is left behind."""
+        thread, self._writer_thread = self._writer_thread, None
+        if thread is not None:
+            with suppress(queue.Full):
+                thread._queue.put(None, timeout=_LAST_WORDS if self._stalled else None)
+            thread.join(_LAST_WORDS if self._stalled else None)
+
+    # Ends and stops
 
     def _terminal_gone(self) -> None:
         """Called from the input or the writer thread."""
@@ -91,18 +166,29 @@ class CockpitDriver(LinuxDriver):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for number in (0, 1, 2):
             os.dup2(null, number)
-        app: Ends = self._app  # type: ignore[assignment]  # the driver's app is ours
-        self._loop.call_soon_threadsafe(app.end_now, EXIT_HANGUP)
+        self._loop.call_soon_threadsafe(self._ours.end_now, EXIT_HANGUP)
 
     def _sigtstp_application(self, *_: object) -> None:
-        app: Ends = self._app  # type: ignore[assignment]  # the driver's app is ours
-        self._loop.call_soon_threadsafe(app.act_app_suspend)
+        self._loop.call_soon_threadsafe(self._ours.act_app_suspend)
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Continued after a SIGSTOP that nobody announced: the shell may have changed the terminal meanwhile."""
+        if self._auto_restart:
+            self._loop.call_soon_threadsafe(self._take_again)
+
+    def _take_again(self) -> None:
+        if self._writer_thread is not None and not self._ended:
+            self.suspend_application_mode()
+            self.resume_application_mode()
+            self._ours.draw_all()
+
+    # Reading
 
     def run_input_thread(self) -> None:
         """Read keys until told to stop; the end of the input is the end of the terminal."""
         parser = XTermParser(self._debug)
         pastes = Pastes()
-        decode = getincrementaldecoder("utf-8")("replace").decode
+        decode = getincrementaldecoder(spoken_encoding(os.environ))("replace").decode
 
         def take(pieces: list[Piece]) -> None:
             for kind, text in pieces:
@@ -138,29 +224,3 @@ def merged(messages: Iterable[Message]) -> Iterator[Message]:
         before = turned
         if turned is None or run <= _NOTCHES:
             yield message
-
-
-def install(app: Ends, loop: asyncio.AbstractEventLoop) -> None:
-    """Turn SIGTERM and SIGHUP into an orderly end; an ignored SIGHUP (nohup) stays ignored."""
-    loop.add_signal_handler(signal.SIGTERM, app.end_now, EXIT_TERMINATED)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGHUP, app.end_now, EXIT_HANGUP)
-
-
-def remove(loop: asyncio.AbstractEventLoop) -> None:
-    """Undo ``install``."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.remove_signal_handler(number)
-
-
-def stop_process() -> None:
-    """Stop this process group as the terminal driver would; returns when it is continued.
-
-    Call it while the terminal is given back. In a group without a shell that could continue it the kernel ignores the
-    signal, and this returns at once.
-    """
-    before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-    try:
-        os.kill(0, signal.SIGTSTP)
-    finally:
-        signal.signal(signal.SIGTSTP, before)

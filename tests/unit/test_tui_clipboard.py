@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from expb_tui.core.clipboard import LIMIT, Choice, Route, osc52, route, send
 from expb_tui.core.errors import ExpbError
-from expb_tui.tui.clipboard import LIMIT, osc52, send
 from tests.support.require import missing
 
 
@@ -56,7 +56,7 @@ async def test_the_sequence_never_grows_beyond_what_terminals_take(extra: int) -
 
 
 def test_screen_gets_short_pieces() -> None:
-    wrapped = osc52("x" * 500, screen=True)
+    wrapped = osc52("x" * 500, within="screen")
     pieces = wrapped.split("\x1b\\")
     assert all(piece.startswith("\x1bP") and len(piece) <= 78 for piece in pieces if piece)
     assert "".join(piece.removeprefix("\x1bP") for piece in pieces) == osc52("x" * 500)
@@ -66,7 +66,28 @@ async def test_without_a_working_tmux_the_terminal_gets_it(monkeypatch: pytest.M
     monkeypatch.setenv("TMUX", f"{tmp_path}/no-such-socket,1,0")
     written: list[str] = []
     assert (await send("text", written.append)).startswith("Sent to the terminal")
-    assert _payload(written[0]) == "text"
+    own, _, passed = written[0].partition("\x1bPtmux;")
+    assert _payload(own) == "text"
+    assert _payload(passed.removesuffix("\x1b\\").replace("\x1b\x1b", "\x1b")) == "text"
+    with pytest.raises(ExpbError, match=r"tmux 3\.2") as caught:
+        await send("text", written.append, "tmux")
+    assert caught.value.code == "no-tmux"
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "choice", "way"),
+    [
+        ({}, "auto", Route.TERMINAL),
+        ({"TMUX": "s,1,0"}, "auto", Route.TMUX),
+        ({"TMUX": "s,1,0"}, "osc52", Route.TERMINAL),
+        ({"STY": "1.tty"}, "auto", Route.SCREEN),
+        ({"STY": "1.tty", "TMUX": "s,1,0"}, "auto", Route.TMUX),
+        ({}, "tmux", Route.TMUX),
+    ],
+)
+def test_one_setting_forces_the_way(environ: dict[str, str], choice: Choice, way: Route) -> None:
+    assert route(environ, choice) is way
 
 
 async def test_tmux_gets_it_in_its_buffer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

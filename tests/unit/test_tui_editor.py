@@ -14,7 +14,6 @@ import pytest
 from expb_tui.core import programs
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import typed
-from expb_tui.tui import editor
 from tests.support.terminal import Terminal, terminal
 
 MODELINES = [
@@ -29,15 +28,15 @@ MODELINES = [
 
 @pytest.mark.parametrize("line", MODELINES)
 def test_no_setting_survives_in_a_comment(line: str) -> None:
-    broken = editor.break_modelines(f"{line}\nkey: value\n", comments_only=True)
+    broken = programs.break_modelines(f"{line}\nkey: value\n", comments_only=True)
     assert line not in broken
-    assert editor._MODELINE.search(broken) is None
+    assert programs._MODELINE.search(broken) is None
     assert broken.endswith("key: value\n")
 
 
 def test_what_the_operator_wrote_stays_word_for_word() -> None:
     text = "statement: vim: is an editor\nrationale: 'ex: ample'\n"
-    assert editor.break_modelines(text, comments_only=True) == text
+    assert programs.break_modelines(text, comments_only=True) == text
 
 
 def test_the_first_editor_that_is_named_is_used() -> None:
@@ -63,12 +62,12 @@ def test_children_get_no_credentials_and_a_tame_pager() -> None:
 
 def test_the_file_is_private_and_goes_when_it_is_done_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPB_TUI_STATE_DIR", str(tmp_path))
-    with editor.private_file("draft.yaml", "a: 1\n") as path:
+    with programs.private_file("draft.yaml", "a: 1\n") as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert path.read_text() == "a: 1\n"
     assert not path.parent.exists()
-    with pytest.raises(RuntimeError), editor.private_file("draft.yaml", "a: 1\n") as path:
+    with pytest.raises(RuntimeError), programs.private_file("draft.yaml", "a: 1\n") as path:
         raise RuntimeError
     assert path.read_text() == "a: 1\n"
 

@@ -12,6 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from expb_tui.core import programs
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.submissions import draft as drafts
 from expb_tui.core.submissions.task_view import Section, sections
@@ -254,7 +255,7 @@ class TaskFormScreen(FrameScreen[bool]):
         text = await editor.edit(
             self.app,
             self._panel.text(self._text.sections),
-            name=editor.file_name(self._task_id, ".yaml"),
+            name=programs.file_name(self._task_id, ".yaml"),
             configured=self._house.settings.editor or None,
         )
         if self._panel.take_text(text):
