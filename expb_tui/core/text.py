@@ -93,7 +93,7 @@ _SPELLED = str.maketrans(
 
 
 def in_ascii(text: str) -> str:
-    """``text`` for a terminal that shows ASCII only, in as many cells: a plain letter or sign where one is near, else ``?``.
+    """``text`` for a terminal that shows ASCII only, in as many cells: the nearest plain letters or sign, or ``?``.
 
     Sending UTF-8 there would not only look odd: its bytes hold the controls of an eight-bit terminal.
     """
@@ -121,7 +121,7 @@ def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
 
 
 def spoken_encoding(environ: Mapping[str, str]) -> str:
-    """How keys come in: the encoding that the locale names, if Python knows it and it leaves ASCII alone, else UTF-8."""
+    """How keys come in: the locale's encoding, where Python knows it and it leaves ASCII alone, else UTF-8."""
     import codecs
 
     try:

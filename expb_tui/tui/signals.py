@@ -1,7 +1,7 @@
 """The terminal is always given back: on every signal that ends or stops us, and when it is gone (style, section 2).
 
-Textual's own driver handles few of them, spins when the terminal vanishes while SIGHUP is ignored, blocks the event loop
-while the terminal takes nothing, and takes the terminal twice after a SIGSTOP. This one does none of that.
+Textual's own driver handles few of them, spins when the terminal vanishes while SIGHUP is ignored, blocks the event
+loop while the terminal takes nothing, and takes the terminal twice after a SIGSTOP. This one does none of that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAST_WORDS = 2.0
 """Seconds that such a terminal has at the end to take what restores it."""
 _BLOCK = 4096
 _WIPE = "\x1b[0m\x1b[2J\x1b[H"
-"""Some terminals have no alternate screen (GNU screen, unless told): the frame must not stay behind under the prompt."""
+"""Where there is no alternate screen (GNU screen, unless told), the frame must not stay behind under the prompt."""
 
 
 class Ends(Protocol):
