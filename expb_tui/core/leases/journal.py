@@ -26,6 +26,7 @@ from expb_tui.core.leases.schema import (
     Intent,
     PackageRow,
     Pin,
+    from_instant,
     instant,
     merged,
     receipt_columns,
@@ -91,6 +92,15 @@ class Overview:
         return {uid: frozenset(task for package, task in self.drafted if package == uid) for uid in packages}
 
 
+@dataclass(frozen=True)
+class KeptPin:
+    """A kept package that has not ended: whom it belongs to, and its lease's end by the service's clock."""
+
+    uid: str
+    pin: Pin
+    expires_at: datetime | None
+
+
 class Journal:
     """Opens on first use. Raises what ``Door`` raises."""
 
@@ -139,6 +149,27 @@ class Journal:
         return await self._door.read(
             lambda db: [PackageRow.of(row) for row in db.execute("SELECT * FROM package ORDER BY id").fetchall()]
         )
+
+    async def newest(self) -> int:
+        """The row number of the latest package; cheap, and it grows with each new one."""
+        return await self._door.read(lambda db: int(db.execute("SELECT max(id) FROM package").fetchone()[0] or 0))
+
+    async def kept(self) -> list[KeptPin]:
+        """Whom the leases belong to that renewers look after; neither documents nor tokens are read."""
+
+        def find(db: sqlite3.Connection) -> list[KeptPin]:
+            rows = db.execute(
+                f"SELECT uid, expires_at, {', '.join(Pin.__dataclass_fields__)} FROM package"  # noqa: S608 - own words
+                f" WHERE kept AND token IS NOT NULL AND lost_code = '' AND NOT {_ENDED} ORDER BY id"
+            ).fetchall()
+            return [
+                KeptPin(
+                    row["uid"], Pin(*(row[name] for name in Pin.__dataclass_fields__)), from_instant(row["expires_at"])
+                )
+                for row in rows
+            ]
+
+        return await self._door.read(find)
 
     async def package(self, uid: str, endpoint: str | None = None) -> PackageRow | None:
         """The package of that id; ``endpoint`` tells two services' packages apart."""

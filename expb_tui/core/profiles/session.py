@@ -181,6 +181,13 @@ class Session:
         stream = self._connected().stream(path, token=held.token, query=query, headers=headers)
         return await opened.enter_async_context(stream)
 
+    async def load(self) -> None:
+        """Read the credential now, wherever it is kept; afterwards this session has it. Raises ``SignInNeeded``.
+
+        Nothing is sent, unless a user's token has to be refreshed.
+        """
+        await self._credential()
+
     async def principal(self) -> Principal:
         """Who this credential speaks for, asked anew each time."""
         from expb_tui.core.api import identity
