@@ -1,12 +1,17 @@
-"""Leases as rows: the countdown first, because it is what changes (style, section 5)."""
+"""Leases as rows: the countdown first, because it is what changes (style, section 5).
+
+Amber means that a renewal is overdue, that nothing renews the lease, or that its absolute end is nearer than one lease;
+red, that less than a tenth of it is left. LEFT, STATE, RENEW and KEPT BY say the same in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from expb_tui.core.leases.keeping import Keeping, keeping_of, last_lease, overdue
 from expb_tui.present.cells import MISSING, UNICODE, Cell, Column, Glyphs, Row, Table, Tone, bar, cell, shown
-from expb_tui.present.times import Words, countdown, moment
+from expb_tui.present.times import Words, countdown, countdown_fine, moment
 
 if TYPE_CHECKING:
     from expb_tui.core.clock import Clock
@@ -15,20 +20,21 @@ if TYPE_CHECKING:
 BAR_WIDTH = 8
 
 COLUMNS = (
-    Column("LEFT", 6, "right"),
+    Column("LEFT", 7, "right"),
     Column("LEASE", BAR_WIDTH),
     Column("STATE", 17),
     Column("ROLE", 19),
     Column("TASKS", 5, "right"),
+    Column("RENEW", 10, "right"),
+    Column("KEPT BY", 7),
+    Column("RENEWED", 7, "right"),
     Column("PROJECT", 18),
-    Column("RENEW", 8, "right"),
     Column("ENDS", 12),
     Column("PROFILE", 12),
     Column("PACKAGE", 36),
-    Column("RENEWALS", 8, "right"),
 )
-_LISTING = (0, 2, 3, 4, 5, 7, 8, 9)
-_LISTING_WIDE = (0, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+_LISTING = ("LEFT", "STATE", "ROLE", "TASKS", "PROJECT", "KEPT BY", "ENDS", "PROFILE", "PACKAGE")
+_LISTING_WIDE = (*_LISTING, "RENEW", "RENEWED")
 
 _LOOKS: dict[str, tuple[str, Tone]] = {
     "active": ("live", Tone.OK),
@@ -43,8 +49,16 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
 }
 """Glyph and tone of each state word; the word itself always stands beside them."""
 
-_SOON = 1 / 3
-_VERY_SOON = 1 / 8
+_LITTLE = 1 / 10
+_EDGE = 0.001
+
+Who = Callable[["HeldPackage"], Keeping]
+"""Says who keeps a lease, as far as the face that shows it knows."""
+
+
+def as_wished(held: HeldPackage) -> Keeping:
+    """Who keeps a lease where nothing is known of this host's keeper: what is to be kept is taken for kept."""
+    return keeping_of(held, keeper=True)
 
 
 def state(held: HeldPackage, glyphs: Glyphs = UNICODE) -> Cell:
@@ -58,27 +72,31 @@ def _over(held: HeldPackage) -> bool:
     return held.state.ended or held.state.value in ("expired", "lost")
 
 
-def left(held: HeldPackage, clock: Clock) -> Words:
-    """The countdown, or ``-`` where the lease is over or nothing is known of it."""
+def left(held: HeldPackage, clock: Clock, *, fine: bool = False) -> Words:
+    """The countdown, or ``-`` where the lease is over or nothing is known of it; ``fine`` to the second."""
     if _over(held) or held.times is None:
         return Words(MISSING, None)
-    return countdown(held.remaining(clock))
+    return (countdown_fine if fine else countdown)(held.remaining(clock))
 
 
-def urgency(held: HeldPackage, clock: Clock) -> Tone:
-    """The tone of the countdown, by the share of the lease that is left; said in words by LEFT and STATE too."""
+def urgency(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> Tone:
+    """The tone of the countdown."""
     if _over(held) or held.times is None:
         return Tone.DIM
-    share = held.remaining(clock) / max(1.0, held.times.lease_seconds)
-    return Tone.BAD if share <= _VERY_SOON else Tone.WARN if share <= _SOON else Tone.OK
+    if held.remaining(clock) < held.times.lease_seconds * _LITTLE:
+        return Tone.BAD
+    renewed = (as_wished(held) if keeping is None else keeping).renews
+    return Tone.OK if renewed and not overdue(held, clock) and not last_lease(held, clock) else Tone.WARN
 
 
-def _until_next_tone(held: HeldPackage, clock: Clock) -> float | None:
+def _until_next_tone(held: HeldPackage, clock: Clock, keeping: Keeping) -> float | None:
     if _over(held) or held.times is None:
         return None
-    remaining, length = held.remaining(clock), max(1.0, held.times.lease_seconds)
-    edges = [remaining - share * length + 0.001 for share in (_SOON, _VERY_SOON)]
-    return min((edge for edge in edges if edge > 0.001), default=None)
+    times = held.times
+    edges: list[float | None] = [times.remaining(clock) - times.lease_seconds * _LITTLE]
+    if keeping.renews:
+        edges += [times.until_overdue(clock), times.until_last(clock)]
+    return min((edge + _EDGE for edge in edges if edge is not None and edge >= 0), default=None)
 
 
 def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
@@ -93,19 +111,60 @@ def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
     # It changes where share * width crosses a half, downwards; the first cell stays until the end.
     filled = text.count(glyphs.full)
     edge = 0.0 if filled <= 1 else (filled - 0.5) / BAR_WIDTH * length
-    return Words(text, max(0.05, remaining - edge + 0.001))
+    return Words(text, max(0.05, remaining - edge + _EDGE))
 
 
-def _renewal(held: HeldPackage, clock: Clock) -> Words:
+class Renewal(NamedTuple):
+    """What comes next for a lease: ``in 9m``, ``due``, ``overdue``, ``last in 9m`` (its absolute end is nearer than
+    one more lease), ``no more`` (it reaches that end), ``off``, ``nobody``."""
+
+    text: str
+    tone: Tone
+    next_change: float | None
+
+
+def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> Renewal:
+    """When the next renewal is due, or why there is none."""
+    keeping = as_wished(held) if keeping is None else keeping
+    if keeping is Keeping.NONE or held.times is None:
+        return Renewal(MISSING, Tone.DIM, None)
+    if keeping is Keeping.OFF:
+        return Renewal("off", Tone.WARN, None)
+    if held.times.capped:
+        return Renewal("no more", Tone.WARN, None)
+    if keeping is Keeping.NOBODY:
+        return Renewal("nobody", Tone.WARN, None)
     due = held.renew_in(clock)
-    if due is None:
-        at_end = held.times is not None and held.times.capped and held.usable
-        return Words("at end" if at_end else MISSING, None)
-    if due <= 0:
-        return Words("due", None)
+    if overdue(held, clock):
+        return Renewal("overdue", Tone.WARN, None)
+    if not due:
+        return Renewal("due", Tone.DIM, None)
+    last = last_lease(held, clock)
     # Coarse throughout: beside a countdown in seconds a second one would only cost repaints.
-    words = countdown(max(due, 120.0))
-    return Words("<2m", due + 0.001) if due < 120 else Words(f"in {words.text}", words.next_change)
+    words = Words("<2m", due + _EDGE) if due < 120 else countdown(due)
+    near = words.text if due < 120 else f"in {words.text}"
+    return Renewal(f"last {near}" if last else near, Tone.WARN if last else Tone.DIM, words.next_change)
+
+
+_KEPT_TONES = {Keeping.OFF: Tone.WARN, Keeping.NOBODY: Tone.WARN}
+
+
+def kept_by(keeping: Keeping) -> Cell:
+    """Who keeps it, as one word."""
+    return Cell(keeping.value, _KEPT_TONES.get(keeping, Tone.DIM))
+
+
+def keeping_words(keeping: Keeping, why_no_keeper: str = "") -> Cell:
+    """Who keeps it, as a sentence, with the reason where the keeper does not."""
+    why = f"; {why_no_keeper}" if why_no_keeper else ""
+    said = {
+        Keeping.KEEPER: ("by the keeper, with or without the cockpit", Tone.TEXT),
+        Keeping.COCKPIT: (f"by this cockpit while it is open{why}", Tone.TEXT),
+        Keeping.NOBODY: (f"by nobody{why}", Tone.WARN),
+        Keeping.OFF: ("no: it runs out unless somebody renews it by hand", Tone.WARN),
+        Keeping.NONE: (MISSING, Tone.DIM),
+    }
+    return cell(*said[keeping])
 
 
 def tasks_done(held: HeldPackage) -> str:
@@ -113,38 +172,113 @@ def tasks_done(held: HeldPackage) -> str:
     return f"{held.done}/{len(held.tasks)}"
 
 
-def _row(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Row:
-    words, bars, due = left(held, clock), _lease_bar(held, clock, glyphs), _renewal(held, clock)
-    tone = urgency(held, clock)
+def _row(held: HeldPackage, clock: Clock, glyphs: Glyphs, keeping: Keeping, *, fine: bool = False) -> Row:
+    words, bars, due = left(held, clock, fine=fine), _lease_bar(held, clock, glyphs), renewal(held, clock, keeping)
+    tone = urgency(held, clock, keeping)
     absolute = held.times.absolute_expires_at if held.times else None
+    ending = held.usable and last_lease(held, clock)
     cells = (
         Cell(words.text, tone),
         Cell(bars.text, tone),
         state(held, glyphs),
         cell(held.role),
         cell(tasks_done(held), Tone.OK if held.tasks and held.done == len(held.tasks) else Tone.TEXT),
+        Cell(due.text, due.tone),
+        kept_by(keeping),
+        cell(held.renewals, Tone.DIM),
         cell(held.project_name or held.project_id),
-        Cell(due.text, Tone.WARN if due.text == "due" else Tone.DIM),
-        cell(moment(absolute, clock.now()), Tone.DIM),
+        cell(moment(absolute, clock.now()), Tone.WARN if ending else Tone.DIM),
         cell(held.profile_name),
         cell(held.uid, Tone.DIM),
-        cell(held.renewals, Tone.DIM),
     )
-    changes = (words.next_change, bars.next_change, due.next_change, _until_next_tone(held, clock))
+    changes = (words.next_change, bars.next_change, due.next_change, _until_next_tone(held, clock, keeping))
     return Row(held.uid, cells, min((change for change in changes if change is not None), default=None))
 
 
-def pane(packages: Sequence[HeldPackage], clock: Clock, *, glyphs: Glyphs = UNICODE) -> Table:
-    """The leases pane, most important columns first: a face leaves out the last ones where there is no room."""
-    rows = tuple(_row(held, clock, glyphs) for held in packages)
-    return Table(COLUMNS, rows, shown(len(rows), noun="leases"))
+def soonest(packages: Iterable[HeldPackage], clock: Clock) -> HeldPackage | None:
+    """The live lease that ends first."""
+    live = (held for held in packages if held.usable)
+    return min(live, key=lambda held: held.remaining(clock), default=None)
 
 
-def listing(packages: Sequence[HeldPackage], clock: Clock, *, wide: bool = False, glyphs: Glyphs = UNICODE) -> Table:
+class _Made(NamedTuple):
+    held: HeldPackage
+    keeping: Keeping
+    fine: bool
+    due: float
+    row: Row
+
+
+class LeaseRows:
+    """The pane's table from one look to the next: a row is made again only where its lease changed or its time came.
+
+    The selected lease and the soonest are counted down to the second, all others coarsely above two minutes, so that a
+    screen on which nothing is near its end is quiet.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], _Made] = {}
+        self._glyphs = UNICODE
+        self._due = float("inf")
+
+    def table(
+        self,
+        packages: Sequence[HeldPackage],
+        clock: Clock,
+        *,
+        glyphs: Glyphs = UNICODE,
+        keeping: Who = as_wished,
+        selected: str | None = None,
+    ) -> Table:
+        """Most important columns first: a face leaves out the last ones where there is no room."""
+        if glyphs != self._glyphs:
+            self._made, self._glyphs = {}, glyphs
+        now = clock.ticks()
+        first = soonest(packages, clock)
+        fine_ones = {selected, first.uid if first else None}
+        before, self._made = self._made, {}
+        for held in packages:
+            who, fine = keeping(held), held.uid in fine_ones
+            made = before.get((held.endpoint, held.uid))
+            if made is None or made.held is not held or made[1:3] != (who, fine) or made.due <= now:
+                row = _row(held, clock, glyphs, who, fine=fine)
+                due = now + row.next_change if row.next_change is not None else float("inf")
+                made = _Made(held, who, fine, due, row)
+            self._made[held.endpoint, held.uid] = made
+        self._due = min((made.due for made in self._made.values()), default=float("inf"))
+        rows = tuple(made.row for made in self._made.values())
+        return Table(COLUMNS, rows, shown(len(rows), noun="leases"))
+
+    def next_change(self, clock: Clock) -> float | None:
+        """Seconds until a row of the last table reads differently; None for never."""
+        return None if self._due == float("inf") else max(0.0, self._due - clock.ticks())
+
+
+def pane(
+    packages: Sequence[HeldPackage],
+    clock: Clock,
+    *,
+    glyphs: Glyphs = UNICODE,
+    keeping: Who = as_wished,
+    selected: str | None = None,
+) -> Table:
+    """One look at the leases, as ``LeaseRows`` makes them."""
+    return LeaseRows().table(packages, clock, glyphs=glyphs, keeping=keeping, selected=selected)
+
+
+def listing(
+    packages: Sequence[HeldPackage],
+    clock: Clock,
+    *,
+    wide: bool = False,
+    glyphs: Glyphs = UNICODE,
+    keeping: Who = as_wished,
+) -> Table:
     """``agent work list``: the same rows without the bar."""
-    places = _LISTING_WIDE if wide else _LISTING
+    titles = [column.title for column in COLUMNS]
+    places = [titles.index(title) for title in (_LISTING_WIDE if wide else _LISTING)]
     rows = tuple(
         row._replace(cells=tuple(row.cells[place] for place in places))
-        for row in (_row(held, clock, glyphs) for held in packages)
+        for row in (_row(held, clock, glyphs, keeping(held)) for held in packages)
     )
     return Table(tuple(COLUMNS[place] for place in places), rows, shown(len(rows)))

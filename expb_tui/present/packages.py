@@ -11,32 +11,47 @@ from expb_tui.present.times import moment, since
 
 if TYPE_CHECKING:
     from expb_tui.core.clock import Clock
+    from expb_tui.core.leases.keeping import Keeping
     from expb_tui.core.leases.model import HeldPackage, HeldTask, Receipt
 
 FACTS = (Column("", 12), Column(""))
 
 
-def facts(held: HeldPackage, clock: Clock, *, glyphs: Glyphs = UNICODE) -> Table:
+def facts(
+    held: HeldPackage,
+    clock: Clock,
+    *,
+    glyphs: Glyphs = UNICODE,
+    keeping: Keeping | None = None,
+    why_no_keeper: str = "",
+) -> Table:
     """The package as label and value; never the token, only whether it is here."""
+    keeping = leases.as_wished(held) if keeping is None else keeping
     words = leases.left(held, clock)
+    renewal = leases.renewal(held, clock, keeping)
     absolute = held.times.absolute_expires_at if held.times else None
     expires = held.times.expires_at if held.times else None
     now = clock.now()
     lines: list[tuple[str, Cell, float | None]] = [
         ("state", leases.state(held, glyphs), None),
-        ("left", Cell(words.text, leases.urgency(held, clock)), words.next_change),
+        ("left", Cell(words.text, leases.urgency(held, clock, keeping)), words.next_change),
     ]
     if held.reason:
         lines.append(("why", cell(held.reason, Tone.WARN), None))
     if held.next_step:
         lines.append(("next", cell(held.next_step, Tone.INFO), None))
+    if held.renewable:
+        lines += [
+            ("kept", leases.keeping_words(keeping, why_no_keeper), None),
+            ("next renewal", Cell(renewal.text, renewal.tone), renewal.next_change),
+        ]
     lines += [
+        ("renewed", cell(_times(held.renewals)), None),
         ("role", cell(held.role), None),
         ("project", cell(held.project_name or held.project_id), None),
         ("tasks", cell(f"{held.done} submitted, {held.open} open"), None),
         ("lease ends", cell(moment(expires, now)), None),
         ("latest end", cell(moment(absolute, now)), None),
-        ("renewals", cell(held.renewals), None),
         ("token", Cell(f"{glyphs.ok} in the journal", Tone.OK) if held.has_token else _no_token(glyphs), None),
         ("profile", cell(held.profile_name), None),
         ("service", cell(held.endpoint, Tone.LINK), None),
@@ -45,6 +60,10 @@ def facts(held: HeldPackage, clock: Clock, *, glyphs: Glyphs = UNICODE) -> Table
     ]
     rows = tuple(Row(label, (Cell(label, Tone.DIM), value), change) for label, value, change in lines)
     return Table(FACTS, rows)
+
+
+def _times(count: int) -> str:
+    return {0: "not yet", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _no_token(glyphs: Glyphs) -> Cell:

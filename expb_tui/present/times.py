@@ -35,6 +35,18 @@ def countdown(left: float) -> Words:
     return Words(coarse(whole), left - whole // unit * unit + _EDGE)
 
 
+def countdown_fine(left: float) -> Words:
+    """Time that is left to the second: ``14m 32s``, ``1h 04m 32s``; from a day on to the hour (``2d 3h``)."""
+    whole = int(left)
+    if whole < FINE_BELOW:
+        return countdown(left)
+    if whole >= 86_400:
+        return Words(f"{whole // 86_400}d {whole % 86_400 // 3_600}h", left - whole // 3_600 * 3_600 + _EDGE)
+    hours, minutes, seconds = whole // 3_600, whole % 3_600 // 60, whole % 60
+    text = f"{hours}h {minutes:02}m {seconds:02}s" if hours else f"{minutes}m {seconds:02}s"
+    return Words(text, left - whole + _EDGE)
+
+
 def age(passed: float) -> Words:
     """Time that has passed: ``5s`` to ``59s`` in steps of five seconds, then coarse; ``now`` below five."""
     whole = max(0, int(passed))

@@ -4,69 +4,19 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from expb_tui.core.clock import boot_id
-from expb_tui.core.leases.model import HeldPackage, HeldTask, LeaseState, LeaseTimes, Receipt
+from expb_tui.core.leases.model import HeldTask, Receipt
 from expb_tui.core.opportunities import Answer, Cause, FeedState, Snapshot
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.submissions.task_view import Fact, Section
-from expb_tui.present import envelopes, leases, opportunities, packages, profiles, tasks
+from expb_tui.present import envelopes, opportunities, packages, profiles, tasks
 from expb_tui.present.cells import ASCII, UNICODE, Table, Tone, bar, shown
 from expb_tui.wire.work import EMPTY_CAUSES, Opportunity
-
-NOW = datetime(2026, 10, 5, 9, 0, tzinfo=UTC)
-
-
-class FixedClock:
-    def __init__(self, ticks: float = 1000.0) -> None:
-        self.at = ticks
-
-    def now(self) -> datetime:
-        return NOW + timedelta(seconds=self.at - 1000.0)
-
-    def ticks(self) -> float:
-        return self.at
-
-
-def held(
-    left: float = 900.0, state: LeaseState = LeaseState.ACTIVE, length: float = 900.0, **changes: object
-) -> HeldPackage:
-    times = LeaseTimes(
-        expires_at=NOW + timedelta(seconds=left + 1),
-        absolute_expires_at=NOW + timedelta(hours=4),
-        lease_seconds=length,
-        server_date=NOW,
-        sent_wall=NOW,
-        sent_ticks=1000.0,
-        sent_boot=boot_id(),
-    )
-    package = HeldPackage(
-        uid="wp-1",
-        endpoint="https://bench.example.test",
-        account_id="acc-1",
-        agent_id="agt-1",
-        project_id="prj-1",
-        project_name="checkout-latency",
-        role="experimenter",
-        profile_name="researcher",
-        profile_file="/home/x/profiles.json",
-        state=state,
-        reason="",
-        next_step="",
-        version=1,
-        phase="active",
-        times=times,
-        renewals=0,
-        tasks=(HeldTask("task-1", "experimenter", "assigned"), HeldTask("task-2", "experimenter", "submitted")),
-        has_token=True,
-        claimed_at=NOW,
-        last_answer_at=NOW,
-    )
-    return replace(package, **changes)  # type: ignore[arg-type]  # the tests name real fields
+from tests.support.held import NOW, FixedClock, held
 
 
 def texts(table: Table, row: int = 0) -> dict[str, str]:
@@ -77,62 +27,6 @@ def texts(table: Table, row: int = 0) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("phase", "word"), [("active", "active"), ("", "active"), ("dan\x1bcing", "dan\u241bcing")])
-def test_a_phase_that_nobody_knows_is_shown_as_it_is(phase: str, word: str) -> None:
-    (row,) = leases.listing([held(phase=phase)], FixedClock()).rows
-    assert any(cell.text.endswith(f" {word}") for cell in row.cells)
-
-
-def test_a_lease_shows_its_countdown_first() -> None:
-    table = leases.pane([held()], FixedClock())
-    assert table.columns[0].title == "LEFT"
-    row = texts(table)
-    assert row["LEFT"] == "15m"
-    assert row["STATE"] == f"{UNICODE.live} active"
-    assert row["TASKS"] == "1/2"
-    assert row["LEASE"] == UNICODE.full * leases.BAR_WIDTH
-    assert row["RENEW"] == "in 10m"
-
-
-def test_a_lease_row_changes_when_it_says_and_not_before() -> None:
-    package, clock = held(400.0), FixedClock()
-    for _ in range(200):
-        table = leases.pane([package], clock)
-        change = table.next_change
-        if change is None:
-            break
-        clock.at += max(0.0, change - 0.01)
-        assert leases.pane([package], clock).rows[0].cells == table.rows[0].cells
-        clock.at += 0.02
-        assert leases.pane([package], clock).rows[0].cells != table.rows[0].cells
-    assert texts(leases.pane([package], clock))["LEFT"] == "0s"
-
-
-def test_an_idle_hour_of_a_long_lease_costs_few_repaints() -> None:
-    package, clock, changes = held(4 * 3600.0, length=4 * 3600.0), FixedClock(), 0
-    while clock.at < 1000.0 + 3600.0:
-        change = leases.pane([package], clock).next_change
-        assert change is not None
-        clock.at += change
-        changes += 1
-    assert changes < 10
-
-
-@pytest.mark.parametrize("state", list(LeaseState))
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_each_state_is_told_by_sign_and_word(state: LeaseState, glyphs: object) -> None:
-    chosen = ASCII if glyphs is ASCII else UNICODE
-    text = leases.state(held(state=state), chosen).text
-    assert text.endswith(f" {state.value}")
-    assert len(text) > len(state.value) + 1
-
-
-def test_an_ended_package_has_no_countdown() -> None:
-    table = leases.pane([held(state=LeaseState.RELEASED)], FixedClock())
-    assert texts(table)["LEFT"] == "-"
-    assert table.next_change is None
-
-
 @pytest.mark.parametrize("glyph", [*UNICODE, *ASCII])
 def test_no_glyph_has_an_uncertain_width(glyph: str) -> None:
     assert len(glyph) == 1
@@ -141,8 +35,6 @@ def test_no_glyph_has_an_uncertain_width(glyph: str) -> None:
 
 def test_ascii_glyphs_are_ascii() -> None:
     assert "".join(ASCII).isascii()
-    table = leases.pane([held()], FixedClock(), glyphs=ASCII)
-    assert all(cell.text.isascii() for cell in table.rows[0].cells)
 
 
 @pytest.mark.parametrize(("part", "filled"), [(0.0, 0), (0.001, 1), (0.5, 4), (0.999, 7), (1.0, 8), (7.0, 8)])

@@ -78,6 +78,16 @@ class LeaseTimes:
         """The server's time as a Unix timestamp, by its ``Date`` and the time that has passed."""
         return self.server_date.timestamp() + self.elapsed(clock)
 
+    def until_overdue(self, clock: Clock) -> float | None:
+        """Seconds until a renewal that should have extended the lease has not; None where none can."""
+        return None if self.capped else self.remaining(clock) - self.lease_seconds * OVERDUE_SHARE
+
+    def until_last(self, clock: Clock) -> float | None:
+        """Seconds until the absolute end is nearer than one lease: renewals then extend it by less, or not at all."""
+        if self.absolute_expires_at is None:
+            return None
+        return self.absolute_expires_at.timestamp() - self.server_now(clock) - self.lease_seconds
+
     @property
     def capped(self) -> bool:
         """The lease already reaches its absolute end: no renewal can extend it."""
