@@ -96,7 +96,7 @@ class Recorder:
         def watched(*arguments: Any, **named: Any) -> Any:
             return connect(*arguments, **{"factory": Watched, **named})
 
-        sqlite3.connect = watched  # type: ignore[assignment]  # every connection of this process is a watched one
+        sqlite3.connect = watched
 
     def _watch_files(self) -> None:
         def wrap(name: str, word: str, about: int) -> None:
@@ -166,9 +166,6 @@ def shift_clock(seconds: float) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("expb_tui.") and getattr(module, "datetime", None) is plain:
             module.datetime = Shifted  # type: ignore[attr-defined]  # it has one
-    import expb_tui.core.clock as clock
-
-    clock.datetime = Shifted  # type: ignore[misc]  # the class that its functions look up
     wall = time.time
     time.time = lambda: wall() + seconds
 
@@ -235,9 +232,7 @@ def _fork(request: Mapping[str, Any], pipe: int, out: Path, err: Path) -> int:
     os.write(feeding, request.get("given", "").encode())
     os.close(feeding)
     os.dup2(given, 0)
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
-    )
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww"))
     os.environ.clear()
     os.environ.update(request["environ"])
     if request.get("shift"):

@@ -13,12 +13,11 @@ from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.api.work import PackageAnswer
 from expb_tui.core.clock import boot_id
 from expb_tui.core.errors import ExpbError, FileProblem
-from expb_tui.core.leases.confirming import ended
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import ClaimOutcome, Raw, Unresolved
 from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow
 from expb_tui.core.leases.sending import Attempt, StillUnknown
-from expb_tui.core.text import clean
+from expb_tui.core.leases.unsaved import for_a_person, settle_without_person
 from expb_tui.wire.base import instant_text
 from expb_tui.wire.work import canonical_role
 
@@ -43,7 +42,14 @@ def new_key() -> str:
 
 
 async def claim(
-    context: Context, session: Session, project_id: str, role: str, max_tasks: int, project_name: str
+    context: Context,
+    session: Session,
+    project_id: str,
+    role: str,
+    max_tasks: int,
+    project_name: str,
+    *,
+    keep_unsaved: bool = False,
 ) -> ClaimOutcome:
     """One claim with its intent. See ``Desk.request``."""
     pin = await context.credentials.pin(session)
@@ -62,11 +68,14 @@ async def claim(
             role=_spelled(role, (who.role_grants or {}).get(project_id, [])),
         )
     )
-    return await run_claim(context, session, intent)
+    return await run_claim(context, session, intent, keep_unsaved=keep_unsaved)
 
 
-async def run_claim(context: Context, session: Session, intent: Intent) -> ClaimOutcome:
-    """Send a journaled claim, a fresh one or a replay, until it is known what became of it."""
+async def run_claim(context: Context, session: Session, intent: Intent, *, keep_unsaved: bool = False) -> ClaimOutcome:
+    """Send a journaled claim, a fresh one or a replay, until it is known what became of it.
+
+    ``keep_unsaved``: somebody is there to read the token of a package that the journal does not take.
+    """
     current = intent
 
     async def send(key: str) -> PackageAnswer:
@@ -111,7 +120,7 @@ async def run_claim(context: Context, session: Session, intent: Intent) -> Claim
         else:
             await context.journal.settle(current, "refused")
         raise
-    return await _answered(context, session, current, answer)
+    return await _answered(context, session, current, answer, keep_unsaved=keep_unsaved)
 
 
 async def _looked_for(look: Callable[[], Awaitable[PackageAnswer | None]], answer: PackageAnswer) -> PackageAnswer:
@@ -122,7 +131,9 @@ async def _looked_for(look: Callable[[], Awaitable[PackageAnswer | None]], answe
         raise StillUnknown(failure) from failure
 
 
-async def _answered(context: Context, session: Session, intent: Intent, answer: PackageAnswer) -> ClaimOutcome:
+async def _answered(
+    context: Context, session: Session, intent: Intent, answer: PackageAnswer, *, keep_unsaved: bool
+) -> ClaimOutcome:
     if answer.package is None:
         await context.journal.settle(intent, "empty")
         return ClaimOutcome("empty", raw=Raw(answer.raw))
@@ -135,7 +146,9 @@ async def _answered(context: Context, session: Session, intent: Intent, answer: 
     try:
         kept = await context.journal.settle(intent, "done", row)
     except FileProblem as problem:
-        raise await _given_back(context, session, row, problem) from problem
+        if keep_unsaved and row.token is not None:
+            raise for_a_person(row, intent, problem) from problem
+        kept = await settle_without_person(context, session, row, intent, problem)
     assert kept is not None
     if kept.times is None:
         with suppress(RequestFailure):  # without an end of its lease it would never be renewed
@@ -154,30 +167,6 @@ async def _as_it_is_now(context: Context, session: Session, answer: PackageAnswe
         return await context.api.read(session, answer.package.uid)
     except RequestFailure:
         return answer
-
-
-async def _given_back(context: Context, session: Session, row: PackageRow, problem: FileProblem) -> ExpbError:
-    """A claim that cannot be saved is released at once, while its token is still in memory."""
-    package, failed = clean(row.uid), problem.what
-    try:
-        if row.token is None:
-            raise problem
-        ended(await context.api.release(session, row.uid, row.token, version=row.version))
-    except ExpbError as failure:
-        if failure is not problem:
-            failed += f"; {failure.what}"
-        return ExpbError(
-            f"The package {package} was assigned and could neither be saved nor given back",
-            cause=failed,
-            next_step="It ends by itself when its lease runs out; a project member can withdraw it now",
-            code="claim-not-saved",
-        )
-    return ExpbError(
-        f"The package {package} was assigned and could not be saved; it was given back",
-        cause=problem.cause or problem.what,
-        next_step=problem.next_step,
-        code="claim-not-saved",
-    )
 
 
 async def unknown_packages(context: Context, session: Session, intent: Intent) -> list[PackageAnswer]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from expb_tui.core.api.failures import RequestFailure
 from expb_tui.core.api.work import WorkApi, saved_answer
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
-from expb_tui.core.leases import claims, recovery, submits, upkeep
+from expb_tui.core.leases import claims, recovery, submits, unsaved, upkeep
 from expb_tui.core.leases.confirming import ended, task_id_of
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.credentials import Credentials, ProfileLook
@@ -39,6 +39,7 @@ from expb_tui.core.text import clean
 from expb_tui.wire.work import LEASE_HEADER, canonical_role
 
 if TYPE_CHECKING:
+    from expb_tui.core.leases.unsaved import UnsavedClaim
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
 
@@ -80,15 +81,33 @@ class Desk:
         self._closing = _CLOSING
 
     async def request(
-        self, session: Session, project_id: str, role: str, max_tasks: int = 1, *, project_name: str = ""
+        self,
+        session: Session,
+        project_id: str,
+        role: str,
+        max_tasks: int = 1,
+        *,
+        project_name: str = "",
+        keep_unsaved: bool = False,
     ) -> ClaimOutcome:
         """Claim work. The package and its token are in the journal before this returns.
 
         Requests whose answer was lost before are settled first; where that brings the very work that is asked for,
-        no more is claimed. Raises ``Unresolved`` where the answer of this one is lost too.
+        no more is claimed. Raises ``Unresolved`` where the answer of this one is lost too, and ``ClaimNotSaved`` where
+        the journal does not take it: given back, or with ``keep_unsaved`` in the error, to be shown to a person once.
         """
         named = session.profile.project_name if session.profile.project_id == project_id else None
-        return await self._shielded(self._request(session, project_id, role, max_tasks, project_name or named or ""))
+        name = project_name or named or ""
+        work = self._request(session, project_id, role, max_tasks, name, keep_unsaved=keep_unsaved)
+        return await self._shielded(work)
+
+    async def save_unsaved(self, claim: UnsavedClaim) -> HeldPackage:
+        """Offer a claim that could not be saved to the journal again. Raises ``FileProblem``."""
+        return await self._context.held(await self._shielded(unsaved.save(self._context, claim)))
+
+    async def give_back(self, session: Session, claim: UnsavedClaim) -> None:
+        """Release a claim that could not be saved. Raises a ``RequestFailure``."""
+        await self._shielded(unsaved.give_back(self._context, session, claim))
 
     async def show(self, session: Session, package_id: str) -> ShowOutcome:
         """Read the package from the server, and journal what it says if this host holds it."""
@@ -241,7 +260,14 @@ class Desk:
             task.exception()  # seen: whoever waited has it, and a cancelled waiter does not want it
 
     async def _request(
-        self, session: Session, project_id: str, role: str, max_tasks: int, project_name: str
+        self,
+        session: Session,
+        project_id: str,
+        role: str,
+        max_tasks: int,
+        project_name: str,
+        *,
+        keep_unsaved: bool,
     ) -> ClaimOutcome:
         for item in await recovery.resolve(self._context, session):
             if not isinstance(item, ClaimOutcome) or item.kind != "assigned" or item.held is None:
@@ -249,7 +275,9 @@ class Desk:
             same_role = canonical_role(item.held.role) == canonical_role(role)
             if same_role and item.held.project_id == project_id:
                 return item
-        return await claims.claim(self._context, session, project_id, role, max_tasks, project_name)
+        return await claims.claim(
+            self._context, session, project_id, role, max_tasks, project_name, keep_unsaved=keep_unsaved
+        )
 
     async def _show(self, session: Session, package_id: str) -> ShowOutcome:
         row = await self.journal.package(package_id, session.endpoint) or await self.journal.package(package_id)
