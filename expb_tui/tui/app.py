@@ -177,12 +177,9 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def has_screen(self) -> None:
         """The driver has the terminal: the first line is painted over."""
+        super().has_screen()
         if self._line is not None:
             self._line.hand_over()
-
-    def draw_all(self) -> None:
-        """Draw every cell again: the terminal has forgotten some."""
-        self.refresh(repaint=True, layout=True)
 
     def _fatal_error(self) -> None:
         """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
@@ -382,7 +379,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         windows.copies(self)
 
     def act_app_reload(self) -> None:
-        self.repaint()
+        self.draw_all()
         self.bridge.reload()
         self.say("Asking again", Tone.INFO)
 

@@ -41,6 +41,8 @@ class Ends(Protocol):
 
     wants_mouse: bool
     ascii_only: bool
+    frame_waits: bool
+    """There is something to draw, as soon as the terminal has taken what it was given before."""
 
     def end_now(self, code: int) -> None:
         """Leave with this exit code."""
@@ -56,6 +58,10 @@ class Ends(Protocol):
 
     def draw_all(self) -> None:
         """Everything is to be drawn again."""
+        ...
+
+    def send_frame(self) -> None:
+        """Draw what waits."""
         ...
 
 
@@ -75,8 +81,12 @@ class _Terminal:
         self._idle = idle
         self._waiting = bytearray()
         self._open = True
+        self._written = 0
+        self.taken = 0
+        """How many writes the terminal has taken whole."""
 
     def write(self, text: str) -> int:
+        self._written += 1
         self._waiting += (in_ascii(text) if self._ascii_only else text).encode("utf-8", "replace")
         if len(self._waiting) >= _BLOCK:
             self._send()
@@ -84,6 +94,7 @@ class _Terminal:
 
     def flush(self) -> None:
         self._send()
+        self.taken = self._written
         self._idle()
 
     def fileno(self) -> int:
@@ -116,6 +127,7 @@ class CockpitDriver(LinuxDriver):
         self._file: Any = _Terminal(1, ascii_only=app.ascii_only, gone=self._terminal_gone, idle=self._caught_up)
         self._ended = False
         self._stalled = False
+        self._handed = 0
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual gives it no types
@@ -136,16 +148,25 @@ class CockpitDriver(LinuxDriver):
         """Hand ``data`` to the writer thread; while the terminal takes nothing, frames are left out."""
         assert self._writer_thread is not None, "Driver must be in application mode"
         waiting = self._writer_thread._queue
+        self._handed += 1
         try:
             waiting.put(data, timeout=None if self._ended else 0.001 if self._stalled else _STALL)
         except queue.Full:
+            self._handed -= 1
             self._stalled = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether the terminal has still to take something that was written before."""
+        return bool(self._handed != self._file.taken)
 
     def _caught_up(self) -> None:
         """Called from the writer thread: everything has been taken. What was left out is drawn again."""
         if self._stalled:
             self._stalled = False
             self._loop.call_soon_threadsafe(self._ours.draw_all)
+        elif self._ours.frame_waits:
+            self._loop.call_soon_threadsafe(self._ours.send_frame)
 
     def close(self) -> None:
         """End the writer thread; one that is stuck is left behind."""

@@ -1,0 +1,80 @@
+"""An application that paints through a ``Painter``, one frame at a time: never a queue of frames behind a slow link.
+
+While the terminal has not taken the last frame, newer ones are not sent; when it has, the difference to the newest is.
+So a held key leaves no more than one frame behind, however slow the link is. Textual would queue thirty of them. It is
+pinned, because this replaces its one way to the terminal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.color import ColorSystem
+from textual import events
+from textual._ansi_sequences import SYNC_END, SYNC_START
+from textual._compositor import CompositorUpdate
+from textual.app import App
+
+from expb_tui.tui.painter import Painter
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+Result = TypeVar("Result")
+
+
+class PaintedApp(App[Result]):
+    """Its driver says with ``busy`` whether the terminal still has to take something, and then calls ``send_frame``."""
+
+    def __init__(self, **options: Any) -> None:
+        self._painter = Painter()
+        self.frame_waits = False
+        """Read by the driver's writer thread: call ``send_frame`` when the terminal has taken everything."""
+        super().__init__(**options)
+
+    def has_screen(self) -> None:
+        """The driver has got the terminal, for the first time or again: nothing of ours is on it."""
+        self._painter.forget()
+
+    def draw_all(self) -> None:
+        """Draw every cell again: the terminal shows something else than what was sent to it."""
+        self._painter.forget()
+        self.refresh(repaint=True, layout=True)
+
+    async def on_event(self, event: events.Event) -> None:
+        """A terminal of another size shows something else."""
+        if isinstance(event, events.Resize):
+            self._painter.forget()
+        await super().on_event(event)
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Textual's one way to the terminal."""
+        driver = self._driver
+        ours = isinstance(renderable, CompositorUpdate) and driver is not None and not driver.is_inline
+        if not ours or self._batch_count or not self._running or self._closed or self.is_headless:
+            super()._display(screen, renderable)
+            return
+        try:
+            colors = self.console._color_system or ColorSystem.TRUECOLOR
+            if not self._painter.take(renderable, colors):
+                self._painter.take(screen._compositor.render_full_update(), colors)
+        except Exception as error:  # as Textual does: a fault of a widget ends the application in good order
+            self._handle_exception(error)
+        else:
+            self.send_frame()
+
+    def send_frame(self) -> None:
+        """Send what differs, unless the terminal is busy: then once it has caught up."""
+        driver = self._driver
+        if driver is None or not self._running or self._closed or self._batch_count:
+            return
+        self.frame_waits = True  # before the question, so that the writer thread cannot miss it
+        if getattr(driver, "busy", False):
+            return
+        self.frame_waits = False
+        frame = self._painter.frame()
+        place = self.screen.outer_size.clamp_offset(self.cursor_position)
+        if frame or place != self._previous_cursor_position:
+            begin, end = (SYNC_START, SYNC_END) if self._sync_available else ("", "")
+            driver.write(f"{begin}{frame}\x1b[{place.y + 1};{place.x + 1}H{end}")
+        self._previous_cursor_position = place

@@ -1,0 +1,277 @@
+"""What the terminal shows, cell by cell, and the fewest bytes that turn it into what it should show.
+
+Textual sends every span of a refreshed region again, each piece with all its colours and a reset behind it. Over a slow
+link that is most of what is waited for. The painter keeps the cells that were sent, compares, and sends those that
+differ, with only those attributes that change from one cell to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+from rich.cells import get_character_cell_size
+from rich.color import Color, ColorSystem
+from rich.style import Style
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.geometry import Size
+from textual.strip import Strip
+
+_NEAR = 4
+"""Cells between two changes that are cheaper to send again than to jump over."""
+_MOST = 4096
+"""Inks and pairs of them that are remembered; an application has some dozens."""
+_BOLD, _DIM, _UNDERLINE, _REVERSE, _STRIKE = 1, 2, 8, 64, 256
+_OFF = {_BOLD: 22, _DIM: 22, 4: 23, _UNDERLINE: 24, 16: 25, 32: 25, _REVERSE: 27, 128: 28, _STRIKE: 29}
+"""Rich's attribute bits and what switches each off. The few that are not here are left by a reset only."""
+_ON = {bit: place for place, bit in enumerate(_OFF, 1)} | {512: 21, 1024: 51, 2048: 52, 4096: 53}
+_ON_BLANKS = ~(_BOLD | _DIM | 4 | 16 | 32 | 128)
+"""Attributes that show on a space."""
+
+_RANGES = (
+    (0x20, 0x7E), (0xA0, 0xAC), (0xAE, 0x2FF), (0x370, 0x482), (0x2010, 0x2027), (0x2190, 0x21FF), (0x2200, 0x22FF),
+    (0x2400, 0x2426), (0x2500, 0x25FC), (0x2713, 0x2713), (0x2717, 0x2717), (0x2800, 0x28FF),
+)  # fmt: skip
+_NARROW = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
+"""Characters that take one cell on every terminal."""
+_WIDE = ((0x3041, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF60))
+"""Ranges of characters that take two cells on every terminal."""
+
+
+class Ink:
+    """How a cell is drawn; there is one object for each way. Colours are SGR parameters, empty for the terminal's own."""
+
+    __slots__ = ("attributes", "back", "blank", "front", "link")
+
+    def __init__(self, front: str, back: str, attributes: int, link: str, blank: Ink | None = None) -> None:
+        self.front, self.back, self.attributes, self.link = front, back, attributes, link
+        self.blank = blank or self
+        """The ink that draws a space alike; itself where all of it shows on a space."""
+
+
+class Painter:
+    """``take`` what should be shown, then send what ``frame`` returns; ``forget`` when the terminal lost its cells."""
+
+    def __init__(self) -> None:
+        self._plain = Ink("", "", 0, "")
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is known of the screen any more: the next frame holds all of it."""
+        self._size = Size(0, 0)
+        self._wanted: list[_Row] = []
+        self._shown: list[_Row | None] = []
+        """None for a line of which nothing is known."""
+        self._changed: set[int] = set()
+        self._inks: dict[tuple[str, str, int, str], Ink] = {("", "", 0, ""): self._plain}
+        self._of_style: dict[Style | None, Ink] = {}
+        self._between: dict[tuple[Ink, Ink], str] = {}
+        self._colors: ColorSystem | None = None
+
+    def take(self, update: CompositorUpdate, colors: ColorSystem) -> bool:
+        """Note an update of Textual's; False where it is only a part and the rest is not known: ask for all of it."""
+        if colors is not self._colors or len(self._inks) + len(self._between) + len(self._of_style) > _MOST:
+            self.forget()
+            self._colors = colors
+        if isinstance(update, LayoutUpdate):
+            size = update.region.size
+            if size != self._size:
+                self._size = size
+                self._wanted = [_Row([" "] * size.width, [self._plain] * size.width) for _ in range(size.height)]
+                self._shown = [None] * size.height
+                self._changed = set(range(size.height))
+            for y, strips in enumerate(update.strips):
+                self._put(y, 0, size.width, strips)
+            return True
+        if not isinstance(update, ChopsUpdate) or len(update.chops) != self._size.height:
+            return False
+        for y, left, right in update.spans:
+            for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+                if strip is not None and x <= right and end > left:
+                    self._put(y, x, min(end, right, self._size.width), (strip,))
+        return True
+
+    def frame(self) -> str:
+        """What the terminal needs to show what was taken; empty where it shows it already."""
+        out: list[str] = []
+        ink = self._plain
+        for y in sorted(self._changed):
+            ink = self._draw(out, y, ink)
+        self._changed.clear()
+        if ink is not self._plain:
+            out.append(self._turn(ink, self._plain))
+        return "".join(out)
+
+    # What should be shown
+
+    def _put(self, y: int, left: int, right: int, strips: Iterable[Strip]) -> None:
+        """Write ``strips`` into the wanted line from ``left`` on, not beyond ``right``."""
+        texts: list[str] = []
+        inks: list[Ink] = []
+        for strip in strips:
+            for text, style, control in strip:
+                if control:
+                    continue
+                ink = self._of_style.get(style) or self._ink(style)
+                before = len(texts)
+                if text.isascii() or _NARROW.issuperset(text):
+                    texts += text
+                else:
+                    _add_cells(texts, text)
+                if ink is ink.blank:
+                    inks += [ink] * (len(texts) - before)
+                else:
+                    blank = ink.blank
+                    inks += [blank if cell == " " else ink for cell in texts[before:]]
+        room = right - left
+        if len(texts) > room:
+            # Half of a wide character is shown as a space, as Textual cuts it.
+            if not texts[room]:
+                texts[room - 1] = " "
+            del texts[room:], inks[room:]
+        row = self._wanted[y]
+        right = left + len(texts)
+        if row.texts[left:right] != texts or row.inks[left:right] != inks:
+            row.texts[left:right], row.inks[left:right] = texts, inks
+            self._changed.add(y)
+
+    def _ink(self, style: Style | None) -> Ink:
+        ink = self._plain
+        if style is not None:
+            # One id for one target: the pieces of a wrapped link belong together, and are the same at each repaint.
+            link = f"id={crc32(style.link.encode())};{style.link}" if style.link else ""
+            attributes = style._attributes & style._set_attributes
+            ink = self._same(self._color(style.color, True), self._color(style.bgcolor, False), attributes, link)
+        self._of_style[style] = ink
+        return ink
+
+    def _same(self, front: str, back: str, attributes: int, link: str) -> Ink:
+        key = (front, back, attributes, link)
+        ink = self._inks.get(key)
+        if ink is None:
+            blank = None if attributes & _ON_BLANKS or not (front or attributes) else self._same("", back, 0, link)
+            ink = self._inks[key] = Ink(*key, blank)
+        return ink
+
+    def _color(self, color: Color | None, front: bool) -> str:
+        if color is None or color.is_default or self._colors is None:
+            return ""
+        return ";".join(color.downgrade(self._colors).get_ansi_codes(front))
+
+    # What is sent
+
+    def _draw(self, out: list[str], y: int, ink: Ink) -> Ink:
+        """Send what differs on a line; ``ink`` is what the terminal draws with, and what it draws with afterwards."""
+        row, shown = self._wanted[y], self._shown[y]
+        texts, inks = row
+        for left, right in [(0, len(texts))] if shown is None else _differences(row, shown):
+            out.append(_place(left, y))
+            for x in range(left, right):
+                text, wanted = texts[x], inks[x]
+                if text == " ":
+                    if wanted is not ink.blank:
+                        # A letter that follows on the same ground is drawn next: one change serves both.
+                        after = next((inks[place] for place in range(x, right) if texts[place] != " "), wanted)
+                        wanted = after if after.blank is wanted else wanted
+                        out.append(self._turn(ink, wanted))
+                        ink = wanted
+                elif wanted is not ink:
+                    out.append(self._turn(ink, wanted))
+                    ink = wanted
+                if text in _NARROW or not text or _wide(text):
+                    out.append(text)
+                else:
+                    # Terminals disagree about its width: its cells are wiped, and what follows it is placed.
+                    width = _width(texts, x)
+                    out.append(" " * width + _place(x, y) + text + _place(x + width, y))
+        self._shown[y] = _Row(texts.copy(), inks.copy())
+        return ink
+
+    def _turn(self, before: Ink, after: Ink) -> str:
+        """The sequence from one ink to another."""
+        found = self._between.get((before, after))
+        if found is None:
+            found = self._between[before, after] = _turned(before, after)
+        return found
+
+
+class _Row(NamedTuple):
+    """One line: a text a cell, empty behind a wide one, and the ink of each."""
+
+    texts: list[str]
+    inks: list[Ink]
+
+
+def _place(x: int, y: int) -> str:
+    return f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H"
+
+
+def _wide(text: str) -> bool:
+    return len(text) == 1 and any(first <= ord(text) <= last for first, last in _WIDE)
+
+
+def _width(texts: Sequence[str], x: int) -> int:
+    end = x + 1
+    while end < len(texts) and not texts[end]:
+        end += 1
+    return end - x
+
+
+def _add_cells(texts: list[str], text: str) -> None:
+    """Append the cells of ``text``; what takes no cell stands in that of the character before it."""
+    for char in text:
+        size = 1 if char in _NARROW else get_character_cell_size(char)
+        if size:
+            texts.append(char)
+            texts += [""] * (size - 1)
+            continue
+        place = len(texts) - 1
+        while place >= 0 and not texts[place]:
+            place -= 1
+        if place >= 0:
+            texts[place] += char
+
+
+def _differences(row: _Row, shown: _Row) -> Iterator[tuple[int, int]]:
+    """Where two lines differ, from and to; changes that lie close together are one piece."""
+    texts, inks = row
+    places = [
+        x
+        for x, (text, old, ink, old_ink) in enumerate(zip(texts, shown.texts, inks, shown.inks, strict=True))
+        if text != old or ink is not old_ink
+    ]
+    start = 0
+    for index, place in enumerate(places):
+        follows = places[index + 1] if index + 1 < len(places) else None
+        if follows is not None and follows - place <= _NEAR and len({ink.blank for ink in inks[place:follows]}) == 1:
+            continue
+        left, right = places[start], place + 1
+        start = index + 1
+        while left and not texts[left]:
+            left -= 1
+        while right < len(texts) and not texts[right]:
+            right += 1
+        yield left, right
+
+
+def _turned(before: Ink, after: Ink) -> str:
+    link = ""
+    if before.link != after.link:
+        link = f"\x1b]8;{after.link}\x1b\\" if after.link else "\x1b]8;;\x1b\\"
+    gone, new = before.attributes & ~after.attributes, after.attributes & ~before.attributes
+    whole: list[object] = [0, *(code for bit, code in _ON.items() if after.attributes & bit)]
+    whole += [color for color in (after.front, after.back) if color]
+    steps: list[object] = list(dict.fromkeys(code for bit, code in _OFF.items() if gone & bit))
+    if gone & (_BOLD | _DIM):  # both are switched off together
+        new |= after.attributes & (_BOLD | _DIM)
+    steps += [code for bit, code in _ON.items() if new & bit]
+    steps += [after.front or 39] if before.front != after.front else []
+    steps += [after.back or 49] if before.back != after.back else []
+    if not steps and not gone:
+        return link
+    if len(whole) == 1:
+        return f"{link}\x1b[m"
+    candidates = [";".join(str(code) for code in codes) for codes in (whole, steps)]
+    # An attribute without a switch of its own is left by a reset.
+    return f"{link}\x1b[{candidates[0] if gone & ~sum(_OFF) else min(candidates, key=len)}m"
