@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.text import clean
@@ -51,6 +51,12 @@ class Finding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "says", clean(self.says))
         object.__setattr__(self, "mend", clean(self.mend))
+
+    @classmethod
+    def of(cls, name: str, problem: ExpbError, state: State = State.BAD) -> Self:
+        """What an error says, with its next step as the line that mends it."""
+        first, *rest = problem.lines()
+        return cls(name, state, first, " ".join(rest))
 
     @property
     def area(self) -> str:
