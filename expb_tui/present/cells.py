@@ -110,3 +110,8 @@ def bar(part: float, width: int, glyphs: Glyphs = UNICODE) -> str:
 def shown(count: int, total: int | None = None, *, noun: str = "resources") -> str:
     """The footer of a listing: ``N of M resources shown``, or ``N resources shown`` without a total."""
     return f"{count} {noun} shown" if total is None else f"{count} of {total} {noun} shown"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 lease``, ``2 leases``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
