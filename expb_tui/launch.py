@@ -15,6 +15,7 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
+    from expb_tui.core.doctor.model import Circumstances
     from expb_tui.core.keeper.outlook import Outlook
     from expb_tui.core.keeper.spawn import Ensured
     from expb_tui.core.keeper.state import KeeperState
@@ -178,6 +179,33 @@ class House:
         from expb_tui.core.keeper.outlook import outlook
 
         return await outlook((await self.session(profile)).profile, self.settings)
+
+    def circumstances(self, *, ask: bool) -> Circumstances:
+        """What the doctor examines. ``ask`` the terminal itself only where nothing else reads from it."""
+        from expb_tui.core.doctor.asking import look
+        from expb_tui.core.doctor.model import Circumstances
+        from expb_tui.core.paths import state_dir
+        from expb_tui.core.secret import environ_for_helpers
+
+        settings: Settings | None = None
+        problem: ExpbError | None = None
+        try:
+            settings = self.settings
+        except ExpbError as error:
+            problem = error
+        chosen = self.chosen
+        return Circumstances(
+            environ=environ_for_helpers(os.environ),
+            sight=look(os.environ, ask=ask),
+            store=self.store,
+            journal=state_dir() / "journal.db",
+            settings=settings,
+            settings_problem=problem,
+            profile=chosen.profile,
+            endpoint=chosen.endpoint,
+            token=chosen.token,
+            clock=self.clock,
+        )
 
     async def unanswered(self) -> list[PendingRequest]:
         """What this process has sent, or is about to send, without an answer yet."""

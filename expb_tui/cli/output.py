@@ -12,7 +12,7 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from expb_tui.present.cells import Cell, Glyphs, Table
 
@@ -204,10 +204,29 @@ class Output:
 
         self._write(json.dumps(data) + "\n")
 
+    @property
+    def colour(self) -> bool:
+        """Whether tones are shown in colour."""
+        return self.terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    @property
+    def columns(self) -> int | None:
+        """The width of the terminal that shows it; None where programs read it."""
+        if not self.terminal:
+            return None
+        from shutil import get_terminal_size
+
+        return get_terminal_size().columns
+
+    def toned(self, lines: Iterable[Sequence[Cell]]) -> None:
+        """Lines of pieces; they are cleaned by their presenters."""
+        colour = self.colour
+        text = "\n".join("".join(_inked(cell, cell.text, colour=colour) for cell in line).rstrip() for line in lines)
+        self._write(text + "\n")
+
     def table(self, table: Table) -> None:
         """A table; cells are cleaned by their presenters."""
-        colour = self.terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        lines = table_lines(table, colour=colour)
+        lines = table_lines(table, colour=self.colour)
         if lines:
             self._write("\n".join(lines) + "\n")
 

@@ -225,6 +225,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "agent": ("expb_tui.cli.agent:agent", "Find, claim, keep and submit an agent's work."),
         "serve": ("expb_tui.cli.serve:serve", "Run a local Exp-Bench server."),
         "demo": ("expb_tui.cli.demo:demo", "Try everything on a local server with a small research project."),
+        "doctor": ("expb_tui.cli.doctor:doctor", "Tell what works here, what does not, and the line that mends it."),
         "completion": ("expb_tui.cli.completion:completion", "Print the completion script for bash, zsh or fish."),
         "version": ("expb_tui.cli.version:version", "Print the version."),
     },
