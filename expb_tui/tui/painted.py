@@ -15,7 +15,7 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import CompositorUpdate
 from textual.app import App
 
-from expb_tui.tui.painter import Painter
+from expb_tui.tui.painter import Painter, place
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -73,8 +73,8 @@ class PaintedApp(App[Result]):
             return
         self.frame_waits = False
         frame = self._painter.frame()
-        place = self.screen.outer_size.clamp_offset(self.cursor_position)
-        if frame or place != self._previous_cursor_position:
+        cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
+        if frame or cursor != self._previous_cursor_position:
             begin, end = (SYNC_START, SYNC_END) if self._sync_available else ("", "")
-            driver.write(f"{begin}{frame}\x1b[{place.y + 1};{place.x + 1}H{end}")
-        self._previous_cursor_position = place
+            driver.write(f"{begin}{frame}{place(*cursor)}{end}")
+        self._previous_cursor_position = cursor

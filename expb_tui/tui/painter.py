@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-from rich.cells import get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size
 from rich.color import Color, ColorSystem
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
@@ -30,17 +30,18 @@ _ON_BLANKS = ~(_BOLD | _DIM | 4 | 16 | 32 | 128)
 """Attributes that show on a space."""
 
 _RANGES = (
-    (0x20, 0x7E), (0xA0, 0xAC), (0xAE, 0x2FF), (0x370, 0x482), (0x2010, 0x2027), (0x2190, 0x21FF), (0x2200, 0x22FF),
-    (0x2400, 0x2426), (0x2500, 0x25FC), (0x2713, 0x2713), (0x2717, 0x2717), (0x2800, 0x28FF),
+    (0x20, 0x7E), (0xA0, 0xAC), (0xAE, 0x2FF), (0x370, 0x482), (0x2010, 0x2027), (0x2030, 0x203B),
+    (0x2190, 0x22FF), (0x2400, 0x2426), (0x2500, 0x25FC), (0x2713, 0x2713), (0x2717, 0x2717), (0x2800, 0x28FF),
 )  # fmt: skip
 _NARROW = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
 """Characters that take one cell on every terminal."""
 _WIDE = ((0x3041, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF60))
 """Ranges of characters that take two cells on every terminal."""
+_JOINER = "\u200d"
 
 
 class Ink:
-    """How a cell is drawn; there is one object for each way. Colours are SGR parameters, empty for the terminal's own."""
+    """How a cell is drawn; there is one object a way. Colours are SGR parameters, empty for the terminal's own."""
 
     __slots__ = ("attributes", "back", "blank", "front", "link")
 
@@ -88,8 +89,9 @@ class Painter:
             return False
         for y, left, right in update.spans:
             for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+                # All of a strip is as it should be, also what lies outside the span.
                 if strip is not None and x <= right and end > left:
-                    self._put(y, x, min(end, right, self._size.width), (strip,))
+                    self._put(y, x, min(end, self._size.width), (strip,))
         return True
 
     def frame(self) -> str:
@@ -106,7 +108,7 @@ class Painter:
     # What should be shown
 
     def _put(self, y: int, left: int, right: int, strips: Iterable[Strip]) -> None:
-        """Write ``strips`` into the wanted line from ``left`` on, not beyond ``right``."""
+        """Write ``strips`` into the wanted line, from ``left`` to ``right``."""
         texts: list[str] = []
         inks: list[Ink] = []
         for strip in strips:
@@ -124,14 +126,11 @@ class Painter:
                 else:
                     blank = ink.blank
                     inks += [blank if cell == " " else ink for cell in texts[before:]]
+        # Who measured the strip may count a strange character otherwise.
         room = right - left
-        if len(texts) > room:
-            # Half of a wide character is shown as a space, as Textual cuts it.
-            if not texts[room]:
-                texts[room - 1] = " "
-            del texts[room:], inks[room:]
+        texts[room:] = [" "] * (room - len(texts))
+        inks[room:] = [self._plain] * (room - len(inks))
         row = self._wanted[y]
-        right = left + len(texts)
         if row.texts[left:right] != texts or row.inks[left:right] != inks:
             row.texts[left:right], row.inks[left:right] = texts, inks
             self._changed.add(y)
@@ -166,7 +165,7 @@ class Painter:
         row, shown = self._wanted[y], self._shown[y]
         texts, inks = row
         for left, right in [(0, len(texts))] if shown is None else _differences(row, shown):
-            out.append(_place(left, y))
+            out.append(place(left, y))
             for x in range(left, right):
                 text, wanted = texts[x], inks[x]
                 if text == " ":
@@ -184,7 +183,7 @@ class Painter:
                 else:
                     # Terminals disagree about its width: its cells are wiped, and what follows it is placed.
                     width = _width(texts, x)
-                    out.append(" " * width + _place(x, y) + text + _place(x + width, y))
+                    out.append(" " * width + place(x, y) + text + place(x + width, y))
         self._shown[y] = _Row(texts.copy(), inks.copy())
         return ink
 
@@ -203,8 +202,10 @@ class _Row(NamedTuple):
     inks: list[Ink]
 
 
-def _place(x: int, y: int) -> str:
-    return f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H"
+def place(x: int, y: int) -> str:
+    if x:
+        return f"\x1b[{y + 1};{x + 1}H"
+    return f"\x1b[{y + 1}H" if y else "\x1b[H"
 
 
 def _wide(text: str) -> bool:
@@ -219,18 +220,18 @@ def _width(texts: Sequence[str], x: int) -> int:
 
 
 def _add_cells(texts: list[str], text: str) -> None:
-    """Append the cells of ``text``; what takes no cell stands in that of the character before it."""
+    """Append the cells of ``text``; what joins the character before it stands in that one's cell."""
     for char in text:
         size = 1 if char in _NARROW else get_character_cell_size(char)
-        if size:
+        last = len(texts) - 1
+        while last >= 0 and not texts[last]:
+            last -= 1
+        if size and not (last >= 0 and texts[last].endswith(_JOINER)):
             texts.append(char)
             texts += [""] * (size - 1)
-            continue
-        place = len(texts) - 1
-        while place >= 0 and not texts[place]:
-            place -= 1
-        if place >= 0:
-            texts[place] += char
+        elif last >= 0:
+            texts[last] += char
+            texts += [""] * (cell_len(texts[last]) - len(texts) + last)
 
 
 def _differences(row: _Row, shown: _Row) -> Iterator[tuple[int, int]]:

@@ -162,7 +162,7 @@ def measure(rounds: int, idle: float) -> dict[str, float]:
                 hello.end("\x11")
                 cockpit = Shown(program, environ)
                 first = cockpit.until(b"opening")
-                frame = cockpit.until(b" Profiles", b" Leases")
+                frame = cockpit.until(b"Profiles", b"Leases")
                 data = cockpit.until(b"online", b"hypothesis-reviewer")
                 cockpit.quiet()
                 start = len(cockpit.output)
