@@ -31,6 +31,16 @@ from tests.support.raw_server import Handler, Request, answering, raw_server, re
 TOKEN = SecretStr("planted-token")
 
 
+@pytest.fixture(params=["by httpx", "in bulk"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to a server say the same of it."""
+    send = Transport.send
+    in_bulk = request.param == "in bulk"
+    monkeypatch.setattr(
+        Transport, "send", lambda self, *arguments, **more: send(self, *arguments, in_bulk=in_bulk, **more)
+    )
+
+
 async def ask(address: str, method: str = "GET", *, within: float = 5.0, **more: Any) -> Answer:
     transport = Transport(address, timeout=within)
     try:

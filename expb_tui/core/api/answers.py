@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from expb_tui.core.api.failures import bad_answer
+from expb_tui.core.api.failures import BadAnswer, bad_answer
 
 if TYPE_CHECKING:
     import httpx
@@ -77,9 +77,14 @@ async def content_of(name: str, response: httpx.Response) -> bytes:
     async for part in response.aiter_bytes():
         size += len(part)
         if size > LARGEST_ANSWER:
-            raise bad_answer(name, "too-large", "it is larger than 32 MiB; reading was stopped")
+            raise too_large(name)
         parts.append(part)
     return b"".join(parts)
+
+
+def too_large(name: str) -> BadAnswer:
+    """The words for an answer that goes on and on."""
+    return bad_answer(name, "too-large", "it is larger than 32 MiB; reading was stopped")
 
 
 async def parsed(name: str, status: int, content: bytes) -> Any:

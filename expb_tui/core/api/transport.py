@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json as jsonlib
 import random
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
-from expb_tui.core.api.answers import Answer, Secrets, content_of, date_of, parsed
+from expb_tui.core.api.answers import LARGEST_ANSWER, Answer, Secrets, content_of, date_of, parsed, too_large
+from expb_tui.core.api.breakage import CONNECT_TIMEOUT, failure_of, interrupted, transport_errors, unreachable
 from expb_tui.core.api.endpoint import check_endpoint, is_loopback
 from expb_tui.core.api.failures import (
     ApiProblem,
@@ -22,7 +25,6 @@ from expb_tui.core.api.failures import (
     bad_answer,
     problem_from,
     redirected,
-    tls_failure,
 )
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import UsageError
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from expb_tui.core.api.channels import Channels
+
     StreamedAnswer: TypeAlias = httpx.Response
     """An answer that is read as it comes; named here, because httpx is named nowhere else."""
 
@@ -42,7 +46,6 @@ __all__ = [
     "check_endpoint", "repeat_same_key",
 ]  # fmt: skip
 
-CONNECT_TIMEOUT = 10.0
 _READ_TRIES = 3
 _BACKOFF = 0.4
 _LONGEST_RETRY_AFTER = 5.0
@@ -65,6 +68,9 @@ class Transport:
         self._timeout = timeout
         self._clock = clock
         self._client: httpx.AsyncClient | None = None
+        self._channels: Channels | None = None
+        self._plain = True
+        """Nothing stands between here and the endpoint that only httpx knows: a proxy, compression."""
         self._opening = asyncio.Lock()
 
     async def send(
@@ -78,23 +84,36 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         within: float | None = None,
+        in_bulk: bool = False,
     ) -> Answer:
-        """Send and judge; ``within`` overrides the timeout. Only GETs are retried. Raises a ``RequestFailure``."""
-        client = await self._ready()
-        request = client.build_request(
-            method,
-            self._url(path),
-            params=_query(query),
-            headers=_headers(token, headers),
-            json=json,
-            data=form,
-            extensions={_SECRETS: _secrets(token, headers, form)},
-        )
+        """Send and judge; ``within`` overrides the timeout. Only GETs are retried. Raises a ``RequestFailure``.
+
+        ``in_bulk``: one of very many, by the cheapest way; for bodies of JSON.
+        """
+        url, secrets = self._url(path), _secrets(token, headers, form)
+        once: Callable[[float], Awaitable[Answer]]
+        if in_bulk and (channels := await self._ready_in_bulk()):
+            target = f"{url}?{urlencode(_query(query) or {})}".rstrip("?")
+            content = b"" if json is None else jsonlib.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
+            typed = {**_headers(token, headers), **({} if json is None else {"content-type": "application/json"})}
+            once = partial(self._once_in_bulk, channels, method, target, typed, content, secrets)
+        else:
+            client = await self._ready()
+            request = client.build_request(
+                method,
+                url,
+                params=_query(query),
+                headers=_headers(token, headers),
+                json=json,
+                data=form,
+                extensions={_SECRETS: secrets},
+            )
+            once = partial(self._once, client, request)
         deadline = self._clock.ticks() + (within or self._timeout)
         tries = _READ_TRIES if method in ("GET", "HEAD") else 1
         for attempt in range(1, tries + 1):
             try:
-                return await self._once(client, request, deadline - self._clock.ticks())
+                return await once(deadline - self._clock.ticks())
             except (Unreachable, ApiProblem) as failure:
                 wait = _retry_wait(failure, attempt)
                 if attempt == tries or wait is None or self._clock.ticks() + wait >= deadline:
@@ -129,13 +148,16 @@ class Transport:
                 if not 200 <= response.status_code < 300:
                     await self._judge(name, response, 0.0)
             yield response
-        except _transport_errors() as error:
-            raise self._failure(name, error, in_body=response is not None) from error
+        except transport_errors() as error:
+            raise failure_of(self.endpoint, name, error, in_body=response is not None) from error
         finally:
             if response is not None:
                 await response.aclose()
 
     async def aclose(self) -> None:
+        if self._channels is not None:
+            channels, self._channels = self._channels, None
+            await channels.aclose()
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
@@ -147,13 +169,37 @@ class Transport:
                 self._client = await asyncio.to_thread(self._open)
             return self._client
 
+    async def _ready_in_bulk(self) -> Channels | None:
+        """None where only httpx knows the way."""
+        if self._channels is None and self._plain:
+            async with self._opening:
+                if self._channels is None:
+                    self._channels = await asyncio.to_thread(self._open_in_bulk)
+                    self._plain = self._channels is not None
+        return self._channels if self._plain else None
+
+    def _open_in_bulk(self) -> Channels | None:
+        from urllib.request import getproxies
+
+        from expb_tui.core.api.channels import Channels
+
+        parts = urlsplit(self.endpoint)
+        if not is_loopback(parts.hostname or "") and {parts.scheme, "all"} & getproxies().keys():
+            return None
+        context = None
+        if parts.scheme == "https":
+            preload()
+            import httpx
+
+            context = httpx.create_ssl_context()
+            context.set_alpn_protocols(["http/1.1"])
+        return Channels(self.endpoint, context)
+
     def _open(self) -> httpx.AsyncClient:
         import ssl
 
         preload()
         import httpx
-
-        from expb_tui import __version__
 
         parts = urlsplit(self.endpoint)
         secure = parts.scheme == "https"
@@ -168,11 +214,7 @@ class Transport:
             limits=httpx.Limits(max_connections=20, max_keepalive_connections=5, keepalive_expiry=30.0),
             # Before httpx reads the address that it leads to, which may be none.
             event_hooks={"response": [_refuse_redirect]},
-            headers={
-                "accept": "application/json",
-                "accept-encoding": "identity",  # an answer of 32 MiB is 32 MiB, not a compressed gigabyte
-                "user-agent": f"expb-tui/{__version__}",
-            },
+            headers=dict(_always()),
         )
 
     def _url(self, path: str) -> str:
@@ -188,17 +230,53 @@ class Transport:
             async with self._patience(seconds):
                 response = await client.send(request, stream=True)
                 return await self._judge(name, response, sent)
-        except _transport_errors() as error:
-            raise self._failure(name, error, in_body=response is not None) from error
+        except transport_errors() as error:
+            raise failure_of(self.endpoint, name, error, in_body=response is not None) from error
         finally:
             if response is not None:
                 await response.aclose()
 
+    async def _once_in_bulk(
+        self,
+        channels: Channels,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes,
+        secrets: Secrets,
+        seconds: float,
+    ) -> Answer:
+        from expb_tui.core.api.channels import Interrupted, TooLarge
+
+        parts = urlsplit(url)
+        name = f"{method} {parts.path}"
+        target = f"{parts.path}?{parts.query}".rstrip("?")
+        every = [*_always().items(), *headers.items()]
+        sent = self._clock.ticks()
+        try:
+            async with self._patience(seconds):
+                got = await channels.exchange(method, target, every, content, largest=LARGEST_ANSWER)
+        except Interrupted as broken:
+            raise interrupted(self.endpoint, name, broken) from broken.__cause__
+        except TooLarge:
+            raise too_large(name) from None
+        if 300 <= got.status < 400:
+            raise redirected(name, url, secrets.hidden(got.headers.get("location", "")))
+        if got.headers.get("content-encoding", "identity").lower() != "identity":
+            self._plain = False  # compressed unasked: httpx can read it, from the next request on
+            raise bad_answer(name, "not-json", "it is compressed, which was not asked for")
+        return await self._verdict(name, got.status, got.headers, got.content, secrets, sent)
+
     async def _judge(self, name: str, response: httpx.Response, sent: float) -> Answer:
-        status = response.status_code
         secrets: Secrets = response.request.extensions[_SECRETS]
-        headers = {key.lower(): secrets.hidden(value) for key, value in response.headers.items()}
         content = await content_of(name, response)
+        return await self._verdict(name, response.status_code, response.headers, content, secrets, sent)
+
+    @staticmethod
+    async def _verdict(
+        name: str, status: int, told: Mapping[str, str], content: bytes, secrets: Secrets, sent: float
+    ) -> Answer:
+        headers = {key.lower(): secrets.hidden(value) for key, value in told.items()}
         if 200 <= status < 300:
             body = await parsed(name, status, content)
             return Answer(status, headers, body, sent, date_of(headers), clean(headers.get("x-request-id", "")), name)
@@ -214,43 +292,9 @@ class Transport:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise self._unreachable("timeout", f"no complete answer within {seconds:.0f} s", unknown=True) from None
-
-    def _unreachable(self, code: str, cause: str, *, unknown: bool) -> Unreachable:
-        failure = Unreachable(
-            f"{self.endpoint} cannot be reached",
-            cause=cause,
-            next_step="Check the network and try again"
-            if code != "dns"
-            else "Check the address and the name server, and try again",
-            code=code,
-        )
-        failure.outcome_unknown = unknown
-        return failure
-
-    def _failure(self, name: str, error: Exception, *, in_body: bool) -> RequestFailure:
-        import socket
-        import ssl
-
-        import httpx
-
-        chain = list(_chain(error))
-        for cause in chain:
-            if isinstance(cause, ssl.SSLError) and isinstance(error, httpx.ConnectError):
-                return tls_failure(self.endpoint, cause)
-        if in_body and isinstance(error, httpx.RemoteProtocolError):
-            return bad_answer(name, "truncated", "the connection ended in the middle of the answer")
-        if isinstance(error, httpx.DecodingError):
-            return bad_answer(name, "not-json", "it is compressed in a way that cannot be read")
-        if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-            return self._unreachable("timeout", f"no connection within {CONNECT_TIMEOUT:.0f} s", unknown=False)
-        if any(isinstance(cause, socket.gaierror) for cause in chain):
-            host = urlsplit(self.endpoint).hostname
-            return self._unreachable("dns", f"the name {host} is not known", unknown=False)
-        if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
-            return self._unreachable("refused", "nothing listens at that address and port", unknown=False)
-        told = clean(str(error)) or type(error).__name__
-        return self._unreachable("network", told, unknown=not isinstance(error, httpx.ConnectError))
+            raise unreachable(
+                self.endpoint, "timeout", f"no complete answer within {seconds:.0f} s", unknown=True
+            ) from None
 
 
 def preload() -> None:
@@ -303,10 +347,16 @@ async def _refuse_redirect(response: httpx.Response) -> None:
         raise redirected(f"{request.method} {request.url.path}", str(request.url), location)
 
 
-def _transport_errors() -> tuple[type[Exception], ...]:
-    import httpx
+@cache
+def _always() -> Mapping[str, str]:
+    """Headers of every request."""
+    from expb_tui import __version__
 
-    return (httpx.TransportError, httpx.DecodingError)
+    return {
+        "accept": "application/json",
+        "accept-encoding": "identity",  # an answer of 32 MiB is 32 MiB, not a compressed gigabyte
+        "user-agent": f"expb-tui/{__version__}",
+    }
 
 
 def _secrets(token: SecretStr | None, headers: Mapping[str, str] | None, form: Mapping[str, str] | None) -> Secrets:
@@ -336,18 +386,3 @@ def _headers(token: SecretStr | None, headers: Mapping[str, str] | None) -> dict
                 code="bad-header",
             )
     return result
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """The error with everything that it came from, groups included."""
-    found: list[BaseException] = []
-    pending: list[BaseException | None] = [error]
-    while pending:
-        current = pending.pop()
-        if current is None or current in found:
-            continue
-        found.append(current)
-        pending += [current.__cause__, current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            pending += current.exceptions
-    return found

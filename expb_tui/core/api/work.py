@@ -186,6 +186,7 @@ class WorkApi:
             headers=self._lease(token),
             idempotency_key=key,
             within=within,
+            in_bulk=True,
         )
         return _about(package_id, answer)
 

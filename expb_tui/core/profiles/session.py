@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -127,6 +128,7 @@ class Session:
         idempotency_key: str | None = None,
         if_match: str | None = None,
         within: float | None = None,
+        in_bulk: bool = False,
     ) -> Answer:
         """One call with the bearer; a POST without a key gets a fresh one. ``RequestFailure`` or ``SignInNeeded``."""
         sent = dict(headers or {})
@@ -134,21 +136,19 @@ class Session:
             sent["idempotency-key"] = idempotency_key or str(uuid.uuid4())
         if if_match is not None:
             sent["if-match"] = if_match
-        transport = self._connected()
+        send = partial(
+            self._connected().send, method, path, json=json, query=query, headers=sent, within=within, in_bulk=in_bulk
+        )
         held = await self._credential()
         try:
-            return await transport.send(
-                method, path, token=held.token, json=json, query=query, headers=sent, within=within
-            )
+            return await send(token=held.token)
         except ApiProblem as problem:
             if problem.status != 401:
                 raise
             held = await self._after_refusal(held, problem)
         # Refused before anything was done with it, so that repeating it is safe, for mutations too.
         try:
-            return await transport.send(
-                method, path, token=held.token, json=json, query=query, headers=sent, within=within
-            )
+            return await send(token=held.token)
         except ApiProblem as problem:
             if problem.status != 401:
                 raise
@@ -181,12 +181,12 @@ class Session:
         stream = self._connected().stream(path, token=held.token, query=query, headers=headers)
         return await opened.enter_async_context(stream)
 
-    async def load(self) -> None:
+    async def token(self) -> SecretStr:
         """Read the credential now, wherever it is kept; afterwards this session has it. Raises ``SignInNeeded``.
 
         Nothing is sent, unless a user's token has to be refreshed.
         """
-        await self._credential()
+        return (await self._credential()).token
 
     async def principal(self) -> Principal:
         """Who this credential speaks for, asked anew each time."""
