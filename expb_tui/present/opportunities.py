@@ -24,6 +24,15 @@ CAUSES = {
 }
 """The contract's words for an empty role, in the order in which a person should look."""
 
+ROLES = {
+    "ideator": "Proposes a hypothesis: what to change, why it should help, and how one would see that it did not.",
+    "hypothesis-reviewer": "Judges a hypothesis before time is spent on it: accept, refine, combine or reject.",
+    "experimenter": "Runs the experiment that an accepted hypothesis asks for, and reports what was measured.",
+    "results-reviewer": "Judges a reported result: accept, reject, or ask for the evidence that is missing.",
+    "integrator": "Combines accepted results into one change of the project's target, and measures it as a whole.",
+}
+"""What each role of the contract does, for a person who meets it for the first time."""
+
 COLUMNS = (
     Column("PROJECT", 20),
     Column("ROLE", 19),
@@ -74,6 +83,31 @@ def table(
         )
         rows.append(Row(key(item), cells if wide else cells[: len(LISTING)]))
     return Table(COLUMNS if wide else LISTING, tuple(rows), shown(len(rows), total, noun=noun))
+
+
+FACTS = (Column("", 12), Column(""))
+
+
+def facts(item: Opportunity, *, glyphs: Glyphs = UNICODE) -> Table:
+    """One project and role as label and value."""
+    held = item.active_packages
+    pairs = (
+        ("role", cell(item.role, Tone.ACCENT)),
+        ("project", cell(item.project_name or item.project_id)),
+        ("state", _state(item, glyphs)),
+        ("to claim", _tasks(item.available, Tone.OK)),
+        (
+            "in work",
+            cell(f"{held} package" + ("" if held == 1 else "s"), Tone.INFO) if held else cell("none", Tone.DIM),
+        ),
+        ("objectives", cell(len(item.objective_ids))),
+        ("project id", cell(item.project_id, Tone.DIM)),
+    )
+    return Table(FACTS, tuple(Row(label, (Cell(label, Tone.DIM), value)) for label, value in pairs))
+
+
+def _tasks(count: int, tone: Tone) -> Cell:
+    return Cell("no task", Tone.DIM) if not count else Cell(f"{count} task" + ("" if count == 1 else "s"), tone)
 
 
 class Freshness(NamedTuple):

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
-from expb_tui.present.cells import Tone
+from expb_tui.present.cells import Tone, plural
 from expb_tui.tui import heading, signals, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
 from expb_tui.tui.bridge import Bridge
@@ -25,7 +25,6 @@ from expb_tui.tui.faults import kept
 from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.pace import View
 from expb_tui.tui.painted import PaintedApp
-from expb_tui.tui.panes.base import plural
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
 from expb_tui.tui.screens.palette import PaletteScreen

@@ -11,6 +11,7 @@ import importlib
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from expb_tui.core.errors import ExpbError
@@ -64,6 +65,8 @@ class Bridge:
         self.house = house
         self.profiles = Profiles()
         self.profiles_problem: ExpbError | None = None
+        self.profiles_read_at: datetime | None = None
+        """When the profiles that are shown were read."""
         self.acting: str | None = None
         """The profile that panes act as; None for a token without a profile, or where there is none."""
         self.held: tuple[HeldPackage, ...] | None = None
@@ -101,6 +104,7 @@ class Bridge:
         try:
             self.profiles = store.read()
             self.profiles_problem = None
+            self.profiles_read_at = self.house.clock.now()
         except ExpbError as error:
             self.profiles_problem = error
             if before is None or before.what != error.what:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from expb_tui.core.clock import Clock
 from expb_tui.core.text import clean
 from expb_tui.present import leases
-from expb_tui.present.cells import Cell, Glyphs, Tone
+from expb_tui.present.cells import Cell, Glyphs, Tone, plural
 from expb_tui.tui import link
 from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.notices import Notice, sign
-from expb_tui.tui.panes.base import plural, sentence
+from expb_tui.tui.panes.base import sentence
 from expb_tui.tui.widgets.lines import Line, words
 from expb_tui.tui.widgets.one_line import Piece
 

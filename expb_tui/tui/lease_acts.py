@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
-from expb_tui.present.cells import Cell, Tone
+from expb_tui.present.cells import Cell, Tone, plural
 from expb_tui.present.times import moment
-from expb_tui.tui.panes.base import PaneParts, plural, sentence
+from expb_tui.tui.panes.base import PaneParts, sentence
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ async def claim(cockpit: PilotCockpit, role: str = "experimenter") -> str:
     assert project is not None
     outcome = await house.desk.request(session, project, role, 1, project_name="checkout-latency")
     assert outcome.held is not None
-    await cockpit.wait_for(role, "left")
+    await cockpit.wait_for(role, "1 lease")
     return outcome.held.uid
 
 
@@ -63,7 +63,7 @@ async def test_no_profile_at_all_explains_itself_and_names_the_keys(folder: Path
     async with piloted(house_in(folder), settled="no profile") as cockpit:
         text = cockpit.text
         assert "No profile on this host yet." in text
-        assert "L signs in" in text
+        assert "L  signs in" in text
         assert "Work is offered to agents, and no" in text
 
 

@@ -13,12 +13,17 @@ from expb_tui.present.cells import Cell, Glyphs, Table, Tone
 from expb_tui.present.times import moment
 from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.bridge import Bridge
+from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_table import LineTable
-from expb_tui.tui.widgets.lines import Line, words
+from expb_tui.tui.widgets.lines import Line, words, wrap
 
 if TYPE_CHECKING:
     from expb_tui.launch import House
     from expb_tui.tui.app import CockpitApp
+
+
+_READING = 96
+"""Cells beyond which a line of prose is hard to follow."""
 
 
 class Copyable(NamedTuple):
@@ -75,9 +80,22 @@ class Preview(NamedTuple):
     """What the details pane shows of the row under a table's cursor; ``title`` is clean."""
 
     title: str
-    lines: tuple[Line, ...]
+    facts: Table
+    notes: tuple[Line, ...] = ()
+    """Below the facts: what they mean, and which key is next."""
     next_change: float | None = None
-    """Seconds until the lines read differently by themselves."""
+    """Seconds until it reads differently by itself."""
+
+
+def preview_lines(preview: Preview, width: int) -> list[Line]:
+    """Facts, then what is to be said, in lines of at most ``width`` cells."""
+    lines = fact_lines(preview.facts, width)
+    if preview.notes:
+        lines.append(())
+    for line in preview.notes:
+        lead = line[0].text if line else ""
+        lines += wrap(line, min(width, _READING), indent=len(lead) - len(lead.lstrip(" ")))
+    return lines
 
 
 class TablePane(PaneParts, LineTable):
@@ -125,12 +143,16 @@ def invitation(
     title: str, *keys: tuple[str, str], tone: Tone = Tone.TEXT, more: Sequence[str] = ()
 ) -> tuple[Line, ...]:
     """An empty pane: what it would show, why it does not, and the keys that change that, in a column."""
-    room = max((len(key) for key, _ in keys), default=0)
     lines: list[Line] = [words(title, tone), *(words(text, Tone.DIM) for text in more)]
     if keys:
         lines.append(())
-    lines += [(Cell(f"  {key:>{room}}", Tone.ACCENT), Cell(f"  {text}")) for key, text in keys]
-    return tuple(lines)
+    return (*lines, *key_lines(*keys))
+
+
+def key_lines(*keys: tuple[str, str]) -> tuple[Line, ...]:
+    """Keys in a column, each with what it does."""
+    room = max((len(key) for key, _ in keys), default=0)
+    return tuple((Cell(f"  {key:>{room}}", Tone.ACCENT), Cell(f"  {text}")) for key, text in keys)
 
 
 def stale_note(rows: str, at: datetime | None, now: datetime, why: ExpbError | None, then: str) -> tuple[Line, ...]:
@@ -139,6 +161,8 @@ def stale_note(rows: str, at: datetime | None, now: datetime, why: ExpbError | N
     lines: list[Line] = [words(f"{rows} are {since}.", Tone.WARN)]
     if why is not None:
         lines.append(words(clean(why.what) + (f": {clean(why.cause)}" if why.cause else "")))
+        if why.next_step:
+            lines.append(words(clean(why.next_step), Tone.INFO))
     lines.append(words(then, Tone.DIM))
     return tuple(lines)
 
@@ -168,8 +192,3 @@ def ordered(table: Table, *first: str) -> Table:
         tuple(row._replace(cells=tuple(row.cells[index] for index in order)) for row in table.rows),
         table.footer,
     )
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 lease``, ``2 leases``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

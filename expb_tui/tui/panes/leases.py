@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
-from expb_tui.present.cells import Table, Tone
+from expb_tui.present.cells import Table, Tone, plural
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, plural, sentence
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, sentence
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:

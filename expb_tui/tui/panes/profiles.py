@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, ClassVar
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present import profiles as rows
-from expb_tui.present.cells import Cell, Tone
+from expb_tui.present.cells import Cell, Tone, plural
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, plural, sentence
+from expb_tui.tui.panes.base import (
+    Copyable,
+    Preview,
+    TablePane,
+    error_lines,
+    invitation,
+    key_lines,
+    preview_lines,
+    sentence,
+    stale_note,
+)
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -31,29 +41,84 @@ class ProfilesPane(TablePane):
 
     def present(self) -> float | None:
         bridge = self.bridge
-        table = rows.pane(bridge.profiles, self.clock.now(), selected=bridge.acting, glyphs=self.glyphs)
+        now = self.clock.now()
+        table = rows.pane(bridge.profiles, now, selected=bridge.acting, glyphs=self.glyphs)
         problem = bridge.profiles_problem
         broken = (Cell(f"{self.glyphs.bad} file", Tone.BAD),) if problem else ()
         self.state = self.count(plural(len(table.rows), "profile"), *broken) if table.rows else broken
-        self.tail = error_lines(problem) if problem else ()
-        self.empty = error_lines(problem) if problem else self._welcome()
+        self.empty = self._unreadable(problem) if problem else self._welcome()
         first = not self.table.rows
         self.set_table(table)
         if first and bridge.acting:
             self.select(bridge.acting)
-        self.update()
+        self._say_what_is_known()
         return table.next_change
 
     def _welcome(self) -> tuple[Line, ...]:
-        return (
-            sentence("No profile on this host yet."),
-            (),
-            sentence(
-                (self.key("profile.login"), Tone.ACCENT),
-                " signs in: a code appears, you approve it in a browser on any device.",
-            ),
-            sentence((self.key("profile.token"), Tone.ACCENT), " saves an agent token that you already have."),
+        return invitation(
+            "No profile on this host yet.",
+            (self.key("profile.login"), "signs in: a code appears, you approve it in a browser on any device"),
+            (self.key("profile.token"), "saves an agent token that you already have"),
+            (self.key("app.help"), "explains what a profile is"),
         )
+
+    def _unreadable(self, problem: ExpbError) -> tuple[Line, ...]:
+        return (*error_lines(problem), (), *key_lines((self.key("app.reload"), "reads the file again")))
+
+    def _say_what_is_known(self) -> None:
+        """Below the table: what is wrong with the file, and the row's details where nothing beside shows them."""
+        problem = self.bridge.profiles_problem
+        if problem is not None:
+            read = self.bridge.profiles_read_at
+            then = "They are read again as soon as the file changes."
+            self.tail = stale_note("These profiles", read, self.clock.now(), problem, then)
+        elif self.cockpit.cockpit_screen.previews or (preview := self.preview()) is None:
+            self.tail = ()
+        else:
+            self.tail = tuple(preview_lines(preview, max(1, self.inner_width - 2)))
+        self.update()
+
+    def on_line_table_highlighted(self) -> None:
+        """The cursor moved."""
+        self._say_what_is_known()
+
+    def preview(self) -> Preview | None:
+        profile = self.chosen
+        if profile is None:
+            return None
+        now = self.clock.now()
+        default = profile.name == self.bridge.profiles.default
+        table = rows.details(profile, now, default=default, glyphs=self.glyphs)
+        notes = [*self._leases_of(profile), *self._next_for(profile)]
+        return Preview(f"Profile {clean(profile.name)}", table, tuple(notes), rows.expires(profile, now).next_change)
+
+    def _leases_of(self, profile: Profile) -> list[Line]:
+        held = [item for item in self.bridge.held or () if item.profile_name == profile.name and item.usable]
+        if not held:
+            return []
+        needs = "needs" if len(held) == 1 else "need"
+        return [sentence((plural(len(held), "live lease"), Tone.INFO), f" of this host {needs} its credential."), ()]
+
+    def _next_for(self, profile: Profile) -> list[Line]:
+        """What one does with it from here."""
+        key = self.key
+        if not profile.signed_in:
+            how = "profile.token" if profile.is_agent else "profile.login"
+            does = (
+                " saves a new token for it." if profile.is_agent else " signs in; nothing is asked with it until then."
+            )
+            return [sentence((key(how), Tone.ACCENT), does)]
+        if profile.name == self.bridge.acting:
+            acts = "The cockpit acts as this profile: " + (
+                "work and claims are its." if profile.is_agent else "it administers, and an agent of it does the work."
+            )
+        else:
+            acts = ""
+        lines = [words(acts)] if acts else [sentence((key("profile.use"), Tone.ACCENT), " acts as this profile.")]
+        if not profile.is_agent:
+            lines.append(sentence((key("profile.agent"), Tone.ACCENT), " registers an agent of its account."))
+        lines.append(sentence((key("profile.project"), Tone.ACCENT), " chooses the project that it works in."))
+        return lines
 
     @property
     def chosen(self) -> Profile | None:

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present import opportunities as rows
-from expb_tui.present.cells import Table, Tone
+from expb_tui.present.cells import Table, Tone, plural
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.link import LinkState, reason
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, plural, sentence
+from expb_tui.tui.panes.base import (
+    Copyable,
+    Preview,
+    TablePane,
+    error_lines,
+    invitation,
+    ordered,
+    sentence,
+    stale_note,
+)
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -35,6 +44,9 @@ class WorkPane(TablePane):
         self._causes: dict[tuple[str, int], list[Cause] | ExpbError] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked: tuple[str, int] | None = None
+        self._wanted: str | None = None
+        """The row that a person has asked about, whether it has work or not."""
+        self._last: tuple[str, tuple[Line, ...]] = ("", ())
 
     def present(self) -> float | None:
         snapshot = self.bridge.work
@@ -49,42 +61,51 @@ class WorkPane(TablePane):
             self.state = self.count(plural(count, "task"), fresh.cell) if snapshot.taken_at else (fresh.cell,)
         self.empty = self._why_empty()
         self.set_table(_arranged(rows.table(items, glyphs=self.glyphs)))
-        self.explain()
-        self.update()
+        self._say_what_is_known()
         return change
+
+    def _stale(self) -> tuple[Line, ...]:
+        """Rows stay when the service is silent; below them stands as of when they are and what happens next."""
+        snapshot = self.bridge.work
+        if snapshot is None or snapshot.state.value in ("fresh", "loading"):
+            return ()
+        then = f"It is asked again by itself; {self.key('app.reload')} asks now. What you hold is not touched by this."
+        return stale_note("These offers", snapshot.taken_at, self.clock.now(), snapshot.error, then)
 
     def _why_empty(self) -> tuple[Line, ...]:
         bridge = self.bridge
-        link, snapshot = bridge.link, bridge.work
-        profile = bridge.profile
+        link, snapshot, profile = bridge.link, bridge.work, bridge.profile
         if link.state is LinkState.NOBODY:
-            return (
-                sentence("Work is offered to agents, and no profile is chosen."),
-                (),
-                sentence((self.key("pane.profiles"), Tone.ACCENT), " goes to the profiles."),
+            return invitation(
+                "Work is offered to agents, and no profile is chosen.",
+                (self.key("pane.profiles"), "goes to the profiles"),
+                (self.key("profile.login"), "signs in, there"),
             )
         troubled = link.state in (LinkState.SIGNED_OUT, LinkState.LOST, LinkState.REFUSED)
         if troubled and (snapshot is None or snapshot.taken_at is None):
             what, step = reason(link)
-            lines: list[Line] = [words(what or "The service does not answer.", Tone.BAD)]
-            if step:
-                lines += [(), words(step, Tone.INFO)]
-            return tuple(lines)
-        if link.state in (LinkState.OPENING, LinkState.ASKING):
-            return (sentence(("Asking the service what there is to do.", Tone.DIM)),)
-        if profile is not None and profile.type == "user":
-            return (
-                sentence("Work is offered to agents; ", (clean(profile.name), Tone.ACCENT), " is a user profile."),
-                (),
-                sentence(
-                    "Choose an agent in ", (self.key("pane.profiles"), Tone.ACCENT), " with Enter, or register one"
-                ),
-                sentence("there with ", (self.key("profile.agent"), Tone.ACCENT), "."),
+            signs_in = link.state is LinkState.SIGNED_OUT
+            return invitation(
+                what or "The service does not answer.",
+                (self.key("app.reload"), "asks again now; it is also asked by itself"),
+                *(((self.key("pane.profiles"), "goes to the profiles, where one signs in"),) if signs_in else ()),
+                ("!", "lists what went wrong, with the next step"),
+                tone=Tone.BAD,
+                more=(step,) if step else (),
             )
-        return (
-            sentence("No project has authorised this agent for any role."),
-            (),
-            sentence("A member of the project grants roles; this is asked again by itself."),
+        if link.state in (LinkState.OPENING, LinkState.ASKING):
+            where = clean(profile.endpoint) if profile is not None else "the service"
+            return (sentence((f"Asking {where} what there is to do.", Tone.DIM)),)
+        if profile is not None and profile.type == "user":
+            return invitation(
+                f"Work is offered to agents; {clean(profile.name)} is a user profile.",
+                (self.key("pane.profiles"), "goes to the profiles; Enter on an agent acts as it"),
+                (self.key("profile.agent"), "registers an agent, there"),
+            )
+        return invitation(
+            "No project has authorised this agent for any role.",
+            (self.key("app.reload"), "asks again now; it is also asked by itself"),
+            more=("A member of a project grants roles to an agent; the work then appears here.",),
         )
 
     @property
@@ -109,27 +130,48 @@ class WorkPane(TablePane):
             Copyable("claim command", f"printf '%s' '{body}' | expb-tui agent work request --file -"),
         ]
 
-    # Why a row has no work
+    # Why a row has no work, and what else is known of it
 
-    def explain(self, *, now: bool = False) -> None:
-        """Show why the row under the cursor has no work; ask the service where that is not known yet."""
-        item, snapshot = self.chosen, self.bridge.work
-        if item is None or snapshot is None or (item.available and not now):
-            self.tail = ()
-            return
+    def preview(self) -> Preview | None:
+        item = self.chosen
+        if item is None:
+            return None
+        does = rows.ROLES.get(item.role)
+        notes: list[Line] = [words(does), ()] if does else []
+        return Preview(f"Role {clean(item.role)}", rows.facts(item, glyphs=self.glyphs), (*notes, *self._why(item)))
+
+    def _why(self, item: Opportunity) -> tuple[Line, ...]:
+        """What is known of the causes; asks for them where a role has no work, once the cursor rests on it."""
+        snapshot = self.bridge.work
+        assert snapshot is not None
+        wanted = self._wanted == rows.key(item)
+        if item.available and not wanted:
+            return (
+                sentence((self.key("work.claim"), Tone.ACCENT), " asks for a package of this role."),
+                sentence(("An offer reserves nothing: the answer may be empty if somebody is quicker.", Tone.DIM)),
+            )
         key = (rows.key(item), snapshot.serial)
         known = self._causes.get(key)
-        if known is None:
-            # The answer of an earlier snapshot stays until the new one is there, so that nothing flickers.
-            if not self.tail or self._asked is None or self._asked[0] != key[0]:
-                self.tail = (sentence(("Asking why there is no work", Tone.DIM)),) if now else ()
-            if key != self._asked:
-                self._asked = key
-                self._ask(key, item, 0.0 if now else _PAUSE)
-        elif isinstance(known, ExpbError):
-            self.tail = error_lines(known)
-        else:
-            self.tail = self._cause_lines(item, known)
+        if known is not None:
+            self._last = (
+                key[0],
+                error_lines(known) if isinstance(known, ExpbError) else self._cause_lines(item, known),
+            )
+            return self._last[1]
+        if key != self._asked:
+            self._asked = key
+            self._ask(key, item, 0.0 if wanted else _PAUSE)
+        # The answer of an earlier snapshot stays until the new one is there, so that nothing flickers.
+        return self._last[1] if self._last[0] == key[0] else (sentence(("Asking why there is no work.", Tone.DIM)),)
+
+    def _say_what_is_known(self) -> None:
+        """Below the table, where no room beside it shows the row's details."""
+        item = self.chosen
+        stale = self._stale()
+        beside = self.cockpit.cockpit_screen.previews
+        about = () if beside or item is None or (item.available and self._wanted != rows.key(item)) else self._why(item)
+        self.tail = (*stale, *(((),) if stale and about else ()), *about)
+        self.update()
 
     def _ask(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
         """One question at a time: the one before is cancelled when the cursor moves on."""
@@ -179,16 +221,18 @@ class WorkPane(TablePane):
 
     def on_line_table_highlighted(self) -> None:
         """The cursor moved: explain that row instead."""
-        self.tail = ()
-        self.explain()
-        self.update()
+        self._wanted = None
+        self._say_what_is_known()
 
     # What the keys do
 
     def act_work_explain(self) -> None:
-        self._asked = None
-        self.explain(now=True)
-        self.update()
+        item = self.chosen
+        if item is not None:
+            self._wanted = rows.key(item)
+            self._asked = None
+            self._say_what_is_known()
+            self.bridge.mark("selection")
 
     def act_work_all(self) -> None:
         self._all = not self._all

@@ -9,12 +9,14 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.geometry import Region, Size
 
+from expb_tui.tui.panes.base import TablePane
+from expb_tui.tui.panes.details import DetailsPane
 from expb_tui.tui.panes.leases import LeasesPane
 from expb_tui.tui.panes.package import PackagePane
 from expb_tui.tui.panes.profiles import ProfilesPane
 from expb_tui.tui.panes.work import WorkPane
 from expb_tui.tui.screens.base import FrameScreen
-from expb_tui.tui.screens.plan import MODES, PANES, PlannedLayout, State, plan
+from expb_tui.tui.screens.plan import MODES, PANES, PlannedLayout, State, plan, single
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.one_line import TabLine
 
@@ -32,6 +34,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self.work = WorkPane()
         self.leases = LeasesPane()
         self.package = PackagePane()
+        self.details = DetailsPane(self._subject)
         self._active = "profiles"
         self._planned = self._state()
         self._layout = PlannedLayout(self._regions)
@@ -44,6 +47,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
     def compose_body(self) -> ComposeResult:
         yield TabLine([(name, f"{place} {name.title()}") for place, name in enumerate(PANES, 1)], id="tabs")
         yield from self.panes
+        yield self.details
 
     @property
     def panes(self) -> Sequence[ProfilesPane | WorkPane | LeasesPane | PackagePane]:
@@ -54,29 +58,40 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         """The pane of that name."""
         return self.panes[PANES.index(name)]
 
+    def _subject(self) -> TablePane:
+        return self.work if self._active == "work" else self.profiles
+
+    @property
+    def previews(self) -> bool:
+        """Whether there is room to show what the cursor of the left-hand panes is on."""
+        return not single(self.app.size) and self.mode != "full"
+
     @property
     def active(self) -> ProfilesPane | WorkPane | LeasesPane | PackagePane:
         """The pane that has, or had last, the focus."""
         return self.pane(self._active)
 
     def on_mount(self) -> None:
-        for pane in self.panes:
+        for pane in (*self.panes, self.details):
             pane.present()
         self._planned = self._state()
         self.active.focus()
 
     def go(self, name: str) -> None:
         """Show and focus a pane."""
-        self._active = name
-        self.lay_out()
+        self._activate(name)
         self.set_focus(self.pane(name), scroll_visible=False)  # at once: the next key is for the new pane
+
+    def _activate(self, name: str) -> None:
+        self._active = name
+        self.details.present()
+        self.lay_out()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The active pane is the one with the focus, however it got it."""
         name = event.widget.id or ""
         if name in PANES and name != self._active:
-            self._active = name
-            self.lay_out()
+            self._activate(name)
         if name in PANES:
             self.query_one("#tabs", TabLine).show(name)
         self.cockpit.draw_frame_soon()
@@ -103,7 +118,8 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
 
     @on(LineTable.Highlighted)
     def follow_row(self) -> None:
-        """Another row: other actions may be possible."""
+        """Another row: other actions may be possible, and other details are shown."""
+        self.cockpit.bridge.mark("selection")
         self.cockpit.draw_frame_soon()
 
     @on(TabLine.Chosen)

@@ -67,6 +67,8 @@ def plan(size: Size, state: State) -> dict[str, Region]:
         else:
             share = body * 2 // 5
         regions[upper], regions[lower] = column.split_horizontal(share)
+    if state.active in LEFT:
+        regions["details-pane"] = regions.pop("package")
     return regions
 
 
