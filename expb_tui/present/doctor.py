@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from textwrap import wrap
 
 from expb_tui.core.doctor.model import Finding, State, in_order
@@ -13,9 +14,8 @@ Line = tuple[Cell, ...]
 
 _TONES = {State.OK: Tone.OK, State.WARN: Tone.WARN, State.BAD: Tone.BAD, State.UNKNOWN: Tone.INFO}
 _MARGIN = "  "
-_LABEL = 22
-"""Cells of the longest name that findings line up after."""
 _NARROWEST = 30
+"""Cells that a sentence gets, however narrow the terminal is."""
 
 
 def sign(state: State, glyphs: Glyphs = UNICODE) -> Cell:
@@ -31,24 +31,34 @@ def lines(findings: Sequence[Finding], glyphs: Glyphs = UNICODE, *, width: int |
     """
     told: list[Line] = []
     area = ""
+    label = max((len(_label(finding)) for finding in findings), default=0)
     for finding in in_order(findings):
         if finding.area != area:
             area = finding.area
             told += [*([()] if told else []), (Cell(area, Tone.ACCENT),)]
-        told += _of(finding, glyphs, width)
+        told += _of(finding, glyphs, label, width)
     return told
 
 
-def _of(finding: Finding, glyphs: Glyphs, width: int | None) -> list[Line]:
-    name = finding.name.partition(".")[2]
+def _label(finding: Finding) -> str:
+    return finding.name.partition(".")[2]
+
+
+def _of(finding: Finding, glyphs: Glyphs, label: int, width: int | None) -> list[Line]:
     indent = len(_MARGIN) + 2
-    room = None if width is None else max(_NARROWEST, width - indent - _LABEL - 1)
-    first, *rest = [finding.says] if room is None else wrap(finding.says, room)
+    text = indent + label + 2
+    room = None if width is None else max(_NARROWEST, width - text)
+    first, *rest = [finding.says] if room is None else wrap(finding.says, room, break_on_hyphens=False)
     tone = _text_tone(finding.state)
     told: list[Line] = [
-        (Cell(_MARGIN), sign(finding.state, glyphs), Cell(f" {name:<{_LABEL}} ", Tone.DIM), Cell(first, tone))
+        (
+            Cell(_MARGIN),
+            sign(finding.state, glyphs),
+            Cell(f" {_label(finding):<{label}}  ", Tone.DIM),
+            Cell(first, tone),
+        )
     ]
-    told += [(Cell(" " * (indent + _LABEL + 1)), Cell(more, tone)) for more in rest]
+    told += [(Cell(" " * text), Cell(more, tone)) for more in rest]
     if finding.mend:
         told.append((Cell(" " * indent), Cell(f"{glyphs.arrow} ", Tone.DIM), Cell(finding.mend, Tone.INFO)))
     return told
@@ -61,21 +71,36 @@ def _text_tone(state: State) -> Tone:
 ROWS = (Column("", 1), Column("WHAT", 26), Column("HERE"))
 
 
+def keyed(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """In the order of areas, by names that are told apart where several findings have one."""
+    told: dict[str, Finding] = {}
+    for finding in in_order(findings):
+        key = next(key for number in count() if (key := f"{finding.name} {number}") not in told)
+        told[key] = finding
+    return told
+
+
+def worst(findings: Sequence[Finding]) -> str | None:
+    """The key of the first finding of the worst state; None where all is well."""
+    found = keyed(findings)
+    return next((key for state in (State.BAD, State.WARN) for key in found if found[key].state is state), None)
+
+
 def rows(findings: Sequence[Finding], glyphs: Glyphs = UNICODE) -> Table:
-    """One row a finding; its key is its place in ``in_order``."""
+    """One row a finding, with the key that ``keyed`` gives it."""
     made = [
         Row(
-            str(place),
+            key,
             (sign(finding.state, glyphs), Cell(finding.name, Tone.DIM), Cell(finding.says, _text_tone(finding.state))),
         )
-        for place, finding in enumerate(in_order(findings))
+        for key, finding in keyed(findings).items()
     ]
     return Table(ROWS, tuple(made), summary(findings).text)
 
 
 def summary(findings: Sequence[Finding]) -> Cell:
     """How many of each state, the worst in its tone."""
-    count = Counter(finding.state for finding in findings)
+    number = Counter(finding.state for finding in findings)
     words = {State.BAD: "bad", State.WARN: "to mend", State.UNKNOWN: "unknown", State.OK: "well"}
-    worst = next((state for state in words if count[state]), State.OK)
-    return Cell(", ".join(f"{count[state]} {word}" for state, word in words.items() if count[state]), _TONES[worst])
+    tone = _TONES[next((state for state in words if number[state]), State.OK)]
+    return Cell(", ".join(f"{number[state]} {word}" for state, word in words.items() if number[state]), tone)

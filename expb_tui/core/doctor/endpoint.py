@@ -94,16 +94,16 @@ async def _ask(here: Circumstances, ours: Settings, address: str, whom: Session 
 
     transport = Transport(address, insecure_http=ours.insecure_http, timeout=_ANSWER_LIMIT, clock=here.clock)
     try:
-        sent = here.clock.now()
         answer = await transport.send("GET", _CONFIGURATION)
-        took = here.clock.now() - sent
+        took = timedelta(seconds=here.clock.ticks() - answer.sent_ticks)
+        asked = here.clock.now() - took / 2
     except ApiProblem as problem:
         return [_refused(address, problem)]
     except ExpbError as problem:
         return [Finding.of("endpoint.reachable", problem)]
     finally:
         await transport.aclose()
-    findings = [_reached(address, took), _speaks(answer), _clock(answer, sent + took / 2)]
+    findings = [_reached(address, took), _speaks(answer), _clock(answer, asked)]
     if isinstance(whom, Finding):
         findings.append(whom)
     elif whom is not None:
@@ -120,11 +120,14 @@ def _refused(address: str, problem: ApiProblem) -> Finding:
 
 
 def _reached(address: str, took: timedelta) -> Finding:
-    how = "encrypted" if address.startswith("https:") else "not encrypted: plain http"
-    says = f"{address} answers in {took.total_seconds() * 1000:.0f} ms, {how}"
-    if address.startswith("https:") or is_loopback(urlsplit(address).hostname or ""):
-        return Finding("endpoint.reachable", State.OK, says)
-    return Finding("endpoint.reachable", State.WARN, f"{says}: tokens can be read on the way", "Use its https address")
+    name = "endpoint.reachable"
+    says = f"{address} answers in {took.total_seconds() * 1000:.0f} ms"
+    if address.startswith("https:"):
+        return Finding(name, State.OK, f"{says}, encrypted")
+    if is_loopback(urlsplit(address).hostname or ""):
+        return Finding(name, State.OK, f"{says}, on this host")
+    says += ", not encrypted: tokens can be read on the way"
+    return Finding(name, State.WARN, says, "Use its https address")
 
 
 def _speaks(answer: Answer) -> Finding:

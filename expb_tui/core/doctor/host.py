@@ -127,7 +127,7 @@ def _afterwards(state: KeeperState) -> list[Finding]:
     kills, lingers = logind.kills_user_processes(), logind.lingers()
     if lingers is None:
         says = "no systemd here: a detached keeper outlives the session, and nothing starts it after a reboot"
-        return [Finding("keeper.lingering", State.UNKNOWN, says)]
+        return [Finding("keeper.lingering", State.OK, says)]
     findings = []
     if kills:
         says = "the host ends what a session started (KillUserProcesses=yes): only a service outlives it"

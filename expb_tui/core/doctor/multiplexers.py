@@ -132,7 +132,8 @@ def _set_clipboard(told: _Told) -> list[Finding]:
 def _passthrough(told: _Told) -> list[Finding]:
     if not told.passthrough:
         return []
-    says = f"{told.passthrough}; only copies in a tmux older than 3.2 go that way"
+    word = {"0": "off", "1": "on"}.get(told.passthrough, told.passthrough)
+    says = f"{word}; only copies in a tmux older than 3.2 go that way"
     return [Finding("tmux.allow-passthrough", State.OK, says)]
 
 
