@@ -18,7 +18,7 @@ from expb_tui.core.leases.desk import Desk
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import LeaseLost, LeaseState, SubmitOutcome
 from expb_tui.core.leases.renewer import RenewalNote, Renewer
-from expb_tui.core.leases.sending import package_lock
+from expb_tui.core.leases.turns import package_turn
 from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
@@ -233,7 +233,7 @@ async def test_a_lock_that_a_stopped_process_holds_is_passed_over_near_the_end(
         async def sessions(_: object) -> Session:
             return session
 
-        async with package_lock(desk.journal.folder, claim.held.row_id, patience=0.0):
+        async with package_turn(desk.journal.folder, claim.held.row_id, patience=0.0):
             clock.ahead = 650.0
             keeper = asyncio.create_task(Renewer(desk, sessions, clock=clock, on_note=notes.append).run())
             await asyncio.sleep(0.3)

@@ -1,18 +1,14 @@
-"""Sending a mutation until it is known what became of it (hazards 2), and the lock that one package's users share."""
+"""Sending a mutation until it is known what became of it (hazards 2)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer, RequestFailure, Unreachable
 from expb_tui.core.clock import Clock
-from expb_tui.core.errors import FileProblem
-from expb_tui.core.locks import file_lock
 
 T = TypeVar("T")
 
@@ -21,7 +17,6 @@ _SAME_KEY_ANSWERS = 2
 """The same refusal this often under one key may be a stored answer: look, then go on with a fresh key."""
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 5.0
-_LOCKS = 1024
 
 
 class StillUnknown(Exception):
@@ -108,27 +103,3 @@ class Attempt(Generic[T]):
             self.uncertain = True
             raise StillUnknown(failure) from failure
         raise failure  # not sent, refused, or answered by a server whose records say that nothing happened
-
-
-@asynccontextmanager
-async def package_lock(folder: Path, row_id: int, *, patience: float) -> AsyncIterator[None]:
-    """One user of a package's token at a time, across processes. Raises ``FileProblem`` (code ``locked``).
-
-    ``patience`` in seconds. Tried without blocking, so that a cancelled wait leaves nothing held.
-    """
-    path = folder / "locks" / f"package-{row_id % _LOCKS}.lock"
-    loop = asyncio.get_running_loop()
-    until = loop.time() + patience
-    while True:
-        holder = file_lock(path, timeout=0)
-        try:
-            holder.__enter__()
-            break
-        except FileProblem as problem:
-            if problem.code != "locked" or loop.time() >= until:
-                raise
-        await asyncio.sleep(0.02)
-    try:
-        yield
-    finally:
-        holder.__exit__(None, None, None)

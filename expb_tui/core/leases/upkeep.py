@@ -15,8 +15,8 @@ from expb_tui.core.leases.confirming import ended, extended
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost, Unresolved
 from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow, merged
-from expb_tui.core.leases.sending import package_lock
 from expb_tui.core.leases.states import TOKEN_LOST_STEP, held_of
+from expb_tui.core.leases.turns import package_turn
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 
@@ -84,7 +84,7 @@ async def judge(
         return "retry", now
     if not locked and now.phase not in ENDED_PHASES:
         # Somebody may be renewing at this moment, with the new token in an answer that is not journaled yet.
-        async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+        async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
             now = await _journaled(context, row)
     if now.phase not in ENDED_PHASES and not _newer_token(now, row):
         now, _ = await read(context, session, row)
@@ -187,7 +187,7 @@ async def renew(context: Context, session: Session, package_id: str) -> RenewOut
     usable_token(row)
     until = context.clock.ticks() + context.patience
     pause = _PAUSE
-    async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+    async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
         while True:
             row = await context.journal.package(row.uid, row.pin.endpoint) or row
             if row.phase in ENDED_PHASES:
@@ -216,7 +216,7 @@ async def keep(
         return None
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(package_lock(context.journal.folder, row.id, patience=0.0))
+            await stack.enter_async_context(package_turn(context.journal.folder, row.id, patience=0.0))
         except FileProblem as problem:
             if problem.code != "locked" or not _urgent(context, row):
                 raise
@@ -246,7 +246,7 @@ def _next_try(failure: RequestFailure, pause: float) -> float | None:
 async def release(context: Context, session: Session, package_id: str) -> ReleaseOutcome:
     """Give a package back. See ``Desk.release``."""
     row = await context.row(session, package_id)
-    async with package_lock(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+    async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
         row, seen = await read(context, session, row)
         if row.phase in ENDED_PHASES:
             return ReleaseOutcome("ended", await context.held(row), Raw(seen.raw))
