@@ -30,6 +30,8 @@ _EVENT_GAP = 2.0
 """Seconds between two reads that events ask for, however many come."""
 _LONGEST_PAUSE = 120.0
 _STREAM_PAUSE, _LONGEST_STREAM_PAUSE = 5.0, 300.0
+_UNANSWERED = 2.0
+"""Seconds after which a question that is still open is said: a server that hangs must not pass for one that answers."""
 _SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 
@@ -56,6 +58,8 @@ class Snapshot:
     failures: int = 0
     """Tries in a row that failed."""
     next_try_ticks: float | None = None
+    waiting_since: float | None = None
+    """Ticks when the question was sent that has not been answered for a while; None where none hangs."""
     serial: int = 0
     """Grows with every change."""
 
@@ -144,6 +148,8 @@ class OpportunityFeed:
                     await stream
 
     async def _poll(self) -> None:
+        sent = self._clock.ticks()
+        late = asyncio.get_running_loop().call_later(_UNANSWERED, lambda: self._change(waiting_since=sent))
         try:
             items = await self._ask()
         except ExpbError as problem:
@@ -158,8 +164,11 @@ class OpportunityFeed:
                 error=problem,
                 failures=failures,
                 next_try_ticks=self._due,
+                waiting_since=None,
             )
             return
+        finally:
+            late.cancel()
         self._due = self._clock.ticks() + self._pause(items)
         self._change(
             state=FeedState.FRESH,
@@ -169,6 +178,7 @@ class OpportunityFeed:
             error=None,
             failures=0,
             next_try_ticks=self._due,
+            waiting_since=None,
         )
 
     async def _ask(self) -> tuple[Opportunity, ...]:

@@ -18,7 +18,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone, plural
-from expb_tui.tui import heading, signals, theme, windows
+from expb_tui.tui import bell, heading, signals, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
 from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.faults import kept
@@ -205,6 +205,14 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
             if self.covered:
                 self.draw_frame_soon()
 
+    def alarm(self, notice: Notice) -> None:
+        """Tell what must not be missed, with a bell; where an editor or pager has the terminal, there too."""
+        self.tell(notice)
+        if self.in_editor:
+            bell.ring()
+        else:
+            self.bell()
+
     def crashed(self, error: BaseException, doing: str) -> None:
         """A fault of ours in the background."""
         self.tell(
@@ -387,6 +395,8 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def act_app_undo(self) -> None:
         step = self.undo.pop()
+        self.bridge.losses.seen()
+        self.bridge.mark("link")
         if step is None:
             self.say(
                 "Nothing to take back: only what was done on this host can be, not what a server was asked", Tone.INFO
@@ -439,13 +449,13 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
         if any(isinstance(screen, ConfirmScreen) and screen.verb == "Leave" for screen in self.screen_stack):
             return
-        lines = heading.leaving(heading.live_leases(self.bridge), self.house.clock)
+        lines = heading.leaving(self.bridge)
         self.push_screen(
             ConfirmScreen("Leave expb-tui?", lines, verb="Leave"), lambda yes: self.exit() if yes else None
         )
 
     def act_app_quit(self) -> None:
-        self.exit(message=heading.farewell(heading.live_leases(self.bridge), self.house.clock))
+        self.exit(message=heading.farewell(self.bridge))
 
     def act_app_suspend(self) -> None:
         if self.in_editor or self._driver is None or not self._driver.can_suspend:

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.present.cells import Tone
+from expb_tui.tui import link
+from expb_tui.tui.lease_watch import LeaseWatch
 from expb_tui.tui.link import Link, LinkState
+from expb_tui.tui.notices import Notice, of_error
 from expb_tui.tui.pace import Pace, View
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
 
 TICK = 1.0
 """How often files are looked at, in seconds; two ``stat`` calls and one counter."""
-LEASES_AGAIN = 15.0
-"""Seconds after which leases are read again though nothing was written: their state depends on the time too."""
+_LATE = 2.0
+"""Seconds after which a question to the service that is still open is said."""
 FIRST_ANSWER = 0.5
 """Seconds that the journal waits for the service's first answer, so that both do not load at once."""
 ASK_AGAIN = 30.0
@@ -53,6 +56,14 @@ class Teller(Protocol):
         """Tell the operator what failed."""
         ...
 
+    def tell(self, notice: Notice) -> None:
+        """Keep a notice and show it."""
+        ...
+
+    def alarm(self, notice: Notice) -> None:
+        """Tell what must not be missed: with a bell, and into an editor too."""
+        ...
+
     def crashed(self, error: BaseException, doing: str) -> None:
         """Tell the operator of a fault of ours."""
         ...
@@ -69,9 +80,9 @@ class Bridge:
         """When the profiles that are shown were read."""
         self.acting: str | None = None
         """The profile that panes act as; None for a token without a profile, or where there is none."""
-        self.held: tuple[HeldPackage, ...] | None = None
-        """Soonest end first; None until the journal has been read."""
-        self.held_problem: ExpbError | None = None
+        self.leases = LeaseWatch(house, teller, lambda: self.mark("leases", "link"), self._bare_session)
+        self.keeper = self.leases.keeper
+        self.losses = self.leases.losses
         self.work: Snapshot | None = None
         self.link = Link(LinkState.OPENING)
         self.running: str = ""
@@ -80,11 +91,19 @@ class Bridge:
         self._pace = Pace(lambda: teller.covered)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stamp: object = None
-        self._version: int | None = None
         self._feed: OpportunityFeed | None = None
         self._ask_now = asyncio.Event()
-        self._leases_read = 0.0
         self._answered = asyncio.Event()
+
+    @property
+    def held(self) -> tuple[HeldPackage, ...] | None:
+        """Packages of this host, soonest end first; None until the journal has been read."""
+        return self.leases.held
+
+    @property
+    def held_problem(self) -> ExpbError | None:
+        """Why the journal cannot be read."""
+        return self.leases.problem
 
     def show_in(self, views: Iterable[View]) -> None:
         """These views are on the screen from now on."""
@@ -134,6 +153,7 @@ class Bridge:
         self._spawn("watch", self._watch())
         if not self.house.settings.read_only:
             self._spawn("renew", self._renew())
+            self._spawn("keeper", self._have_a_keeper())
 
     async def aclose(self) -> None:
         """End every task; what was sent is journaled by the desk."""
@@ -162,48 +182,46 @@ class Bridge:
 
     async def _watch(self) -> None:
         """Notice what other processes write: the profile file by its stamp, the journal by its counter."""
-        loop = asyncio.get_running_loop()
         while True:
             stamp = self.house.store.stamp()
             if stamp != self._stamp:
                 before = self.profile
                 self.read_profiles()
-                self._leases_read = 0.0  # whether a lease has a credential depends on the profiles
+                self.leases.again()  # whether a lease has a credential depends on the profiles
                 self.mark("profiles", "link")
                 if _credential(self.profile) != _credential(before):
                     if self.acting:
                         await self.house.forget_session(self.acting)
                     self.follow()
-            try:
-                version = self.house.journal.version()
-                if version != self._version or loop.time() - self._leases_read >= LEASES_AGAIN:
-                    await self._read_leases()
-                    self._version = version
-            except ExpbError as error:
-                self._leases_failed(error)
+            await self.leases.look()
             await asyncio.sleep(TICK)
 
-    async def _read_leases(self) -> None:
-        self._leases_read = asyncio.get_running_loop().time()
-        held = tuple(await self.house.desk.held(session=await self._bare_session()))
-        if held != self.held or self.held_problem is not None:
-            self.held, self.held_problem = held, None
-            self.mark("leases", "link")
+    async def _have_a_keeper(self) -> None:
+        """Started at once, and again where it dies while there are leases to keep; tokens are lent to it."""
+        await self.keeper.ensure(await self._bare_session())
+        while True:
+            await asyncio.sleep(TICK)
+            await self.keeper.help(self.held or (), self.session_for)
 
-    def _leases_failed(self, error: ExpbError) -> None:
-        if self.held_problem is None or self.held_problem.what != error.what:
-            self._teller.complain(error)
-        self.held_problem = error
-        self.mark("leases")
+    async def claimed(self, held: HeldPackage | None, session: Session) -> None:
+        """A package has just been journaled: a keeper is started for it, without waiting for that."""
+        await self.leases_changed()
+        if held is not None:
+            self._spawn("keep claimed", self.keeper.ensure(session))
+
+    async def set_kept(self, packages: Iterable[HeldPackage], kept: bool) -> None:
+        """Whether renewers look after these packages."""
+        await self.house.desk.set_kept([held.uid for held in packages], kept)
+        await self.leases_changed()
 
     async def leases_changed(self) -> None:
         """Read the journal now, and ask what is on offer: an act of this process has just changed both."""
         if self._feed is not None:
             self._feed.refresh()
         try:
-            await self._read_leases()
+            await self.leases.read()
         except ExpbError as error:
-            self._leases_failed(error)
+            self.leases.failed(error)
 
     # The service
 
@@ -225,8 +243,7 @@ class Bridge:
 
     def reload(self) -> None:
         """Ask the server and read the files now."""
-        self._version = None
-        self._leases_read = 0.0
+        self.leases.again()
         self._stamp = None
         if self._feed is not None:
             self._feed.refresh()
@@ -243,7 +260,7 @@ class Bridge:
             session = await self.house.session(self.acting)
             agent = await self._is_agent(session)
         except ExpbError as error:
-            self._set_link(_link_of(error))
+            self._set_link(link.of_error(error))
             return
         if not agent:
             await self._ask_who(session)
@@ -269,28 +286,25 @@ class Bridge:
 
     def _work_changed(self, snapshot: Snapshot) -> None:
         self.work = snapshot
-        state = snapshot.state.value
-        if state == "fresh":
-            self.link = Link(LinkState.ONLINE, snapshot.taken_at, snapshot.taken_ticks)
-        elif snapshot.error is not None:
-            self.link = _link_of(snapshot.error)._replace(at=snapshot.taken_at, ticks=snapshot.taken_ticks)
-        elif state == "stale":
-            self.link = Link(LinkState.LOST, snapshot.taken_at, snapshot.taken_ticks)
-        elif state == "loading":
-            self.link = Link(LinkState.ASKING, snapshot.taken_at, snapshot.taken_ticks)
-        if state != "loading":
+        self.link = link.of_snapshot(snapshot, self.link)
+        if snapshot.state.value != "loading":
             self._answered.set()
         self.mark("work", "link")
 
     async def _ask_who(self, session: Session) -> None:
         """A user profile has no work of its own; asking who it is tells whether the service answers."""
+        clock, loop = self.house.clock, asyncio.get_running_loop()
         while True:
+            sent = clock.ticks()
+            waiting = self.link._replace(state=LinkState.WAITING, waiting_since=sent)
+            late = loop.call_later(_LATE, self._set_link, waiting)
             try:
                 await session.principal()
-                clock = self.house.clock
                 self._set_link(Link(LinkState.ONLINE, clock.now(), clock.ticks()))
             except ExpbError as error:
-                self._set_link(_link_of(error)._replace(at=self.link.at, ticks=self.link.ticks))
+                self._set_link(link.of_error(error)._replace(at=self.link.at, ticks=self.link.ticks))
+            finally:
+                late.cancel()
             self._ask_now.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ASK_AGAIN):
@@ -310,7 +324,12 @@ class Bridge:
 
         bare = await self._bare_session()
         renewer = Renewer(
-            self.house.desk, self.session_for, clock=self.house.clock, on_note=self._renewal_note, bare=bare
+            self.house.desk,
+            self.session_for,
+            clock=self.house.clock,
+            on_note=self._renewal_note,
+            bare=bare,
+            covers=self.keeper.left_to_us,
         )
         await renewer.run()
 
@@ -326,7 +345,7 @@ class Bridge:
 
     def _renewal_note(self, note: RenewalNote) -> None:
         if note.error is not None:
-            self._teller.complain(note.error)
+            self._teller.tell(of_error(note.error, self.house.clock.now(), pane="leases", row=note.package_id))
 
     # What keys start
 
@@ -370,6 +389,7 @@ def _load_service() -> None:
 def _load_desk() -> None:
     """Import what the journal needs."""
     importlib.import_module("expb_tui.core.leases.desk")
+    importlib.import_module("expb_tui.core.keeper.state")
 
 
 def _token_named() -> bool:
@@ -381,12 +401,3 @@ def _credential(profile: Profile | None) -> tuple[object, ...]:
     if profile is None:
         return ()
     return (profile.name, profile.type, profile.endpoint, profile.account_id, profile.agent_id, profile.signed_in)
-
-
-def _link_of(error: ExpbError) -> Link:
-    from expb_tui.core.api.failures import ApiProblem
-    from expb_tui.core.errors import SignInNeeded
-
-    if isinstance(error, SignInNeeded):
-        return Link(LinkState.SIGNED_OUT, error=error)
-    return Link(LinkState.REFUSED if isinstance(error, ApiProblem) else LinkState.LOST, error=error)

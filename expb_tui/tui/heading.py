@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from expb_tui.core.clock import Clock
+from expb_tui.core.leases.keeping import Keeping
 from expb_tui.core.text import clean
 from expb_tui.present import leases
 from expb_tui.present.cells import Cell, Glyphs, Tone, plural
@@ -29,7 +28,8 @@ class Header(NamedTuple):
 
 
 def header(bridge: Bridge, glyphs: Glyphs, *, read_only: bool) -> Header:
-    """Product, profile, project and service at the left; connection, soonest lease and marks at the right."""
+    """Product, profile, project and service at the left; connection, lost leases, trouble of the keeper, soonest lease
+    and marks at the right."""
     house = bridge.house
     profile = bridge.profile
     left = [Piece((Cell("expb-tui", Tone.ACCENT),), 3)]
@@ -45,11 +45,13 @@ def header(bridge: Bridge, glyphs: Glyphs, *, read_only: bool) -> Header:
     right = [Piece(words("read-only", Tone.INFO), 4)] if read_only else []
     state, change = link.words(bridge.link, house.clock, glyphs)
     right.append(Piece((state,)))
-    if live := live_leases(bridge):
-        soonest = min(live, key=lambda held: held.remaining(house.clock))
+    live = live_leases(bridge)
+    right += [Piece((word,)) for word in (bridge.losses.words(glyphs), bridge.keeper.trouble(live, glyphs)) if word]
+    if soonest := leases.soonest(live, house.clock):
         left_over = leases.left(soonest, house.clock)
-        tone = leases.urgency(soonest, house.clock)
+        tone = leases.urgency(soonest, house.clock, bridge.keeper.keeping(soonest))
         right.append(Piece((Cell("lease ", Tone.DIM), Cell(left_over.text, tone))))
+        right.append(Piece(words(clean(soonest.role), Tone.DIM), 7))
         change = min((time for time in (change, left_over.next_change) if time is not None), default=None)
     if house.demo_hint is not None:
         right.append(Piece(words("DEMO", Tone.WARN), 2))
@@ -74,26 +76,60 @@ def live_leases(bridge: Bridge) -> list[HeldPackage]:
     return [held for held in bridge.held or () if held.usable]
 
 
-def leaving(live: Sequence[HeldPackage], clock: Clock) -> list[Line]:
-    """What becomes of the leases when the cockpit is left."""
+def leaving(bridge: Bridge) -> list[Line]:
+    """What becomes of the leases when the cockpit is left: what goes on, and what does not."""
+    live, clock, keeper = live_leases(bridge), bridge.house.clock, bridge.keeper
     if not live:
         return [words("This host holds no live lease.")]
-    soonest = min(live, key=lambda held: held.remaining(clock))
-    stays = "stays" if len(live) == 1 else "stay"
-    return [
-        sentence((plural(len(live), "lease"), Tone.WARN), f" {stays} claimed."),
-        sentence(
-            "Nothing renews them while the cockpit is closed; the first ends in ",
-            (leases.left(soonest, clock).text, leases.urgency(soonest, clock)),
-            f" ({clean(soonest.role)}).",
-        ),
-        words("Tokens and drafts stay in the journal: open the cockpit again before then to go on.", Tone.DIM),
-    ]
+    groups = _by_keeping(bridge)
+    lines: list[Line] = []
+    if kept := groups.pop(Keeping.KEEPER):
+        goes = "goes" if len(kept) == 1 else "go"
+        lines.append(
+            sentence((plural(len(kept), "lease"), Tone.OK), f" {goes} on: the keeper renews {_them(kept)} without you.")
+        )
+        lent = [held for held in kept if keeper.state is not None and keeper.state.has_token_of(held)]
+        if lent:
+            text = f"  It has the token of {plural(len(lent), 'lease')} in its memory only: their renewal ends with it."
+            lines.append(words(text, Tone.WARN))
+    whys = {
+        Keeping.COCKPIT: "Only this cockpit renews {them}; {reason}.",
+        Keeping.NOBODY: "Nothing renews {them}; {reason}.",
+        Keeping.OFF: "Keeping is off for {them}: no renewal comes by itself.",
+        Keeping.NONE: "Nothing can renew {them} from here.",
+    }
+    for keeping, some in groups.items():
+        if not some:
+            continue
+        first = leases.soonest(some, clock) or some[0]
+        left = Cell(leases.left(first, clock).text, leases.urgency(first, clock, keeping))
+        count, runs = plural(len(some), "lease"), "runs" if len(some) == 1 else "run"
+        lines.append(sentence((count, Tone.WARN), f" {runs} out, the first in ", left, f" ({clean(first.role)})."))
+        reason = clean(keeper.why_not(first)) or "no keeper runs"
+        lines.append(words("  " + whys[keeping].format(them=_them(some), reason=reason), Tone.DIM))
+    return [*lines, (), words("Tokens and drafts stay in the journal of this host.", Tone.DIM)]
 
 
-def farewell(live: Sequence[HeldPackage], clock: Clock) -> str | None:
+def farewell(bridge: Bridge) -> str | None:
     """One line for the shell where the cockpit is left without a question."""
+    live, clock = live_leases(bridge), bridge.house.clock
     if not live:
         return None
-    first = leases.left(min(live, key=lambda held: held.remaining(clock)), clock).text
-    return f"{plural(len(live), 'lease')} claimed and not renewed any more; the first ends in {first}."
+    kept = _by_keeping(bridge)[Keeping.KEEPER]
+    rest = [held for held in live if held not in kept]
+    parts = [f"{plural(len(kept), 'lease')} kept by the keeper"] if kept else []
+    if rest:
+        first = leases.left(leases.soonest(rest, clock) or rest[0], clock).text
+        parts.append(f"{plural(len(rest), 'lease')} not renewed any more, the first ends in {first}")
+    return f"{'; '.join(parts)}."
+
+
+def _by_keeping(bridge: Bridge) -> dict[Keeping, list[HeldPackage]]:
+    groups: dict[Keeping, list[HeldPackage]] = {keeping: [] for keeping in Keeping}
+    for held in live_leases(bridge):
+        groups[bridge.keeper.keeping(held)].append(held)
+    return groups
+
+
+def _them(some: list[HeldPackage]) -> str:
+    return "it" if len(some) == 1 else "them"

@@ -9,8 +9,7 @@ import pytest
 from expb_tui.core.api.failures import ApiProblem, Unreachable
 from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.present.cells import UNICODE, Tone
-from expb_tui.tui.bridge import _link_of
-from expb_tui.tui.link import Link, LinkState, words
+from expb_tui.tui.link import Link, LinkState, of_error, words
 
 NOW = datetime(2026, 10, 5, 9, 0, tzinfo=UTC)
 
@@ -54,9 +53,9 @@ def problem(status: int) -> ApiProblem:
     ],
 )
 def test_each_failure_has_its_state(error: ExpbError, state: LinkState) -> None:
-    assert _link_of(error).state is state
+    assert of_error(error).state is state
 
 
 def test_a_refusal_is_no_silence() -> None:
-    assert said(_link_of(problem(503))) == "✗ refused with 503"
-    assert said(_link_of(problem(503))._replace(at=NOW, ticks=1000.0 - 25)) == "✗ refused with 503, good 25s ago"
+    assert said(of_error(problem(503))) == "✗ refused with 503"
+    assert said(of_error(problem(503))._replace(at=NOW, ticks=1000.0 - 25)) == "✗ refused with 503, good 25s ago"
