@@ -229,7 +229,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     @property
     def covered(self) -> bool:
-        """Whether a dialog stands over the panes: nothing is repainted then."""
+        """Whether a dialog stands over the panes: they are repainted more seldom then."""
         return not isinstance(self.screen, FrameScreen)
 
     def show_views(self, views: Iterable[View]) -> None:
@@ -247,19 +247,23 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         self.draw_frame()
 
     def draw_frame(self) -> float | None:
-        """Header, status and keys of the screen on top; returns the seconds until the header changes."""
-        if not self.screen_stack:
-            return None
-        screen = self.screen
-        if not isinstance(screen, FrameScreen) or not screen.is_mounted:
+        """Header, status and keys of the full screen that is on top, or under the dialogs.
+
+        Returns the seconds until the header changes. Under a dialog the keys stay as they are.
+        """
+        frame = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, FrameScreen)), None)
+        if frame is None or not frame.is_mounted:
             return None
         glyphs = self.look.glyphs
         header = heading.header(self.bridge, glyphs, read_only=self.read_only)
-        screen.query_one("#head", HeadLine).show(header.left, header.right)
+        frame.query_one("#head", HeadLine).show(header.left, header.right)
         cancel = self.keymap.shown("app.cancel")
         status = heading.status(self.bridge.running, cancel, self.notices.last, glyphs)
-        screen.query_one("#status", StatusLine).show(*status)
-        screen.show_keys(self.actions_now())
+        frame.query_one("#status", StatusLine).show(*status)
+        if frame is self.screen:
+            frame.show_keys(self.actions_now())
+        else:
+            frame.show_unread()
         return header.change
 
     # Actions
@@ -391,12 +395,12 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         self.say("Asking again", Tone.INFO)
 
     def act_app_notices(self) -> None:
+        self.bridge.losses.seen()
+        self.bridge.mark("link")
         windows.notices(self)
 
     def act_app_undo(self) -> None:
         step = self.undo.pop()
-        self.bridge.losses.seen()
-        self.bridge.mark("link")
         if step is None:
             self.say(
                 "Nothing to take back: only what was done on this host can be, not what a server was asked", Tone.INFO
@@ -416,6 +420,9 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def act_app_help(self) -> None:
         windows.help_here(self)
+
+    def act_app_doctor(self) -> None:
+        windows.doctor(self)
 
     def act_app_theme(self) -> None:
         windows.themes(self)

@@ -1,4 +1,8 @@
-"""Repaints at a pace: ten times a second at most, and when a picture changes by itself."""
+"""Repaints at a pace: ten times a second at most, and when a picture changes by itself.
+
+Under a dialog the views go on, once a second: what a person looks at is the dialog, but what they come back to, and see
+beside it meanwhile, must be true.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from typing import Protocol
 
 PACE = 0.1
 """Least time between two repaints, in seconds."""
+COVERED_PACE = 1.0
+"""The same under a dialog."""
 
 
 class View(Protocol):
@@ -24,7 +30,7 @@ class View(Protocol):
 
 
 class Pace:
-    """``covered`` says whether something stands over the views: nothing is repainted then."""
+    """``covered`` says whether a dialog stands over the views."""
 
     def __init__(self, covered: Callable[[], bool]) -> None:
         self._covered = covered
@@ -52,7 +58,7 @@ class Pace:
 
     def _plan(self, delay: float) -> None:
         loop = asyncio.get_running_loop()
-        when = max(loop.time() + delay, self._last + PACE)
+        when = max(loop.time() + delay, self._last + (COVERED_PACE if self._covered() else PACE))
         if self._next is not None:
             if self._next.when() <= when:
                 return
@@ -62,8 +68,6 @@ class Pace:
     def _repaint(self) -> None:
         """The views whose topics changed, or whose picture is due to change by itself."""
         self._next = None
-        if self._covered():
-            return
         now = self._last = asyncio.get_running_loop().time()
         dirty, self._dirty = self._dirty, set()
         for place, view in enumerate(self._views):

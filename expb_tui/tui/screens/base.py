@@ -39,6 +39,7 @@ class FrameScreen(Acts, Screen[Result]):
     def __init__(self) -> None:
         super().__init__()
         self._painted = False
+        self._keys: list[Action] = []
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Textual lays a new screen out, paints it, and asks for the same paint again: that one is left out."""
@@ -78,6 +79,10 @@ class FrameScreen(Acts, Screen[Result]):
 
     def show_keys(self, actions: list[Action] | None = None) -> None:
         """Draw the key line: the actions that are possible now, or these."""
+        self._keys = self.cockpit.actions_now() if actions is None else actions
+        self.show_unread()
+
+    def show_unread(self) -> None:
+        """Say how many notices have not been looked at; the keys stay as they are."""
         notices = self.cockpit.notices
-        shown = self.cockpit.actions_now() if actions is None else actions
-        self.query_one("#keys", KeyLine).show(shown, unread(notices.unread, notices.worst_unread))
+        self.query_one("#keys", KeyLine).show(self._keys, unread(notices.unread, notices.worst_unread))
