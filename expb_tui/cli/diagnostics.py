@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from expb_tui.core.errors import EXIT_FAILURE, EXIT_USAGE, ExpbError, UsageError
+from expb_tui.core.errors import EXIT_FAILURE, EXIT_USAGE, ExpbError, UsageError, place_of
 from expb_tui.core.text import clean
 
 if TYPE_CHECKING:
@@ -71,15 +71,8 @@ def interrupted() -> int:
 
 
 def defect(error: BaseException) -> int:
-    """An error that nobody foresaw: its kind and place, never its text (which may quote a credential)."""
-    place = ""
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if "expb_tui" in code.co_filename:
-            place = f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    _write(f"{PROGRAM}: error: internal error: {type(error).__name__}{place}")
+    """An error that nobody foresaw: its kind and place; returns the exit code."""
+    _write(f"{PROGRAM}: error: internal error: {place_of(error)}")
     _write("  This is a defect of expb-tui; please report it with this line")
     return EXIT_FAILURE
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 EXIT_FAILURE = 1
 EXIT_USAGE = 80
 """Exit code 2 is reserved; 80 is what the sibling tools use for a usage error (contract, section 5)."""
@@ -55,3 +57,16 @@ class SignInNeeded(ExpbError):
     """No usable credential: signed out, revoked, expired, or kept where it cannot be read."""
 
     code = "sign-in-needed"
+
+
+def place_of(error: BaseException) -> str:
+    """The kind of an error that nobody foresaw, and where in our code it arose; never its text, which may quote a
+    credential."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "expb_tui" in code.co_filename:
+            place = f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(error).__name__ + place

@@ -49,6 +49,8 @@ class KeeperProblem:
     code: str
     since: datetime
     tries: int
+    cannot_read: bool = False
+    """It has no way to the credential: none of these leases is renewed by it. Otherwise it goes on trying."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class KeeperState:
         """Whether nobody else needs to renew this lease. False where in doubt: two renewers do no harm."""
         if not self.running or self.opaque or self.silent(clock) or not held.kept:
             return False
-        if held.state == "renewal overdue" or self.problem_of(held) is not None:
+        problem = self.problem_of(held)
+        if held.state == "renewal overdue" or (problem is not None and problem.cannot_read):
             return False
         return bool(held.profile_name) or self.has_token_of(held)
 

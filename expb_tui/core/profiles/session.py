@@ -181,6 +181,11 @@ class Session:
         stream = self._connected().stream(path, token=held.token, query=query, headers=headers)
         return await opened.enter_async_context(stream)
 
+    @property
+    def profile_file(self) -> str:
+        """The file that the profile was read from."""
+        return str(self._store.path)
+
     async def token(self) -> SecretStr:
         """Read the credential now, wherever it is kept; afterwards this session has it. Raises ``SignInNeeded``.
 
