@@ -40,8 +40,10 @@ class KernelLock:
             self._descriptor = -1
 
 
-def take(path: Path, *, timeout: float = 10.0) -> KernelLock:
+def take(path: Path, *, timeout: float = 10.0, shared: bool = False) -> KernelLock:
     """Take an exclusive lock on ``path`` (created with mode 0600); blocks at most ``timeout`` seconds.
+
+    A ``shared`` one keeps out only exclusive ones.
 
     Raises ``FileProblem`` (code ``locked``) naming the holder where the time runs out. Blocking: from async
     code call it in a thread.
@@ -49,7 +51,9 @@ def take(path: Path, *, timeout: float = 10.0) -> KernelLock:
     private_dir(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _wait(path, descriptor, timeout)
+        _wait(path, descriptor, timeout, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        if shared:
+            return KernelLock(path, descriptor)
         with suppress(OSError):  # a full disk must not keep anybody from the lock: the text is for people
             os.pwrite(descriptor, f"pid {os.getpid()} on {os.uname().nodename}".encode().ljust(_TEXT)[:_TEXT], 0)
     except BaseException:
@@ -59,9 +63,9 @@ def take(path: Path, *, timeout: float = 10.0) -> KernelLock:
 
 
 @contextmanager
-def file_lock(path: Path, *, timeout: float = 10.0) -> Iterator[None]:
+def file_lock(path: Path, *, timeout: float = 10.0, shared: bool = False) -> Iterator[None]:
     """Hold ``take``'s lock for the length of a block."""
-    lock = take(path, timeout=timeout)
+    lock = take(path, timeout=timeout, shared=shared)
     try:
         yield
     finally:
@@ -93,9 +97,9 @@ def _locked(descriptor: int, how: int) -> bool:
     return True
 
 
-def _wait(path: Path, descriptor: int, timeout: float) -> None:
+def _wait(path: Path, descriptor: int, timeout: float, how: int) -> None:
     deadline = time.monotonic() + timeout
-    while not _locked(descriptor, fcntl.LOCK_EX):
+    while not _locked(descriptor, how):
         if time.monotonic() >= deadline:
             holder = os.pread(descriptor, _TEXT, 0).decode("utf-8", "replace").strip() or "another process"
             raise FileProblem(

@@ -12,8 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.errors import FileProblem
 from expb_tui.core.leases.filesystem import refuse_network
+from expb_tui.core.leases.rescue import NEWER, UNREADABLE, upgrade
+from expb_tui.core.leases.salvage import Salvage, identity
+from expb_tui.core.locks import file_lock
 from expb_tui.core.paths import private_dir
 
 T = TypeVar("T")
@@ -22,21 +25,46 @@ RESERVE = 8 << 20
 """Bytes set aside before a claim, and given up where the disk is full when its answer must be written."""
 BUSY = 5.0
 """Seconds that a transaction waits for another process."""
+_FILES = 4
+"""So many files in a row one transaction tries, each set aside under its hands."""
 
 
-class _Lane:
+class _Connected:
+    """A connection, and the file that it has open: device and inode, for the file may be set aside meanwhile."""
+
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.connection, self.file = None, None
+
+
+class _Lane(_Connected):
     """One thread with one connection."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self.connection: sqlite3.Connection | None = None
+
+
+class _Watch(_Connected):
+    """The connection that only counts changes; another file's count goes on from what was told last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen, self.base = 0, 0
 
 
 class Door:
     """One SQLite file: 0600 in a 0700 folder, WAL, ``synchronous=FULL``, ``secure_delete``; opened with the first use.
 
-    Raises ``FileProblem`` with the codes ``network-file-system``, ``newer-journal``, ``broken-journal``, ``disk-full``,
-    ``busy-journal`` or ``file``.
+    A file that is damaged is set aside and replaced by a new one with what can be saved (``salvage``), once a look at
+    the whole of it confirms it; the transaction then runs there. So does one whose file was set aside by another
+    process. Raises ``FileProblem`` with the codes ``network-file-system``, ``newer-journal``, ``broken-journal``,
+    ``disk-full``, ``busy-journal`` or ``file``.
     """
 
     def __init__(self, path: Path, migrations: tuple[tuple[str, ...], ...]) -> None:
@@ -44,26 +72,33 @@ class Door:
         self._migrations = migrations
         # Readers never wait for a writer (WAL), so that faces go on while another process holds the write lock.
         self._reading, self._writing = _Lane("journal-read"), _Lane("journal-write")
-        self._watch: sqlite3.Connection | None = None
+        self.salvage = Salvage(path, migrations)
+        self._watch = _Watch()
         self._watch_lock = threading.Lock()
-        self._seen = 0
         self._closed = False
 
     def version(self) -> int:
         """A number that changes with every commit of any process; microseconds, never waits for a writer."""
         with self._watch_lock:
+            watch = self._watch
             if self._closed:
-                return self._seen
+                return watch.seen
             try:
-                if self._watch is None:
-                    self._watch = self._open(timeout=0.0)
-                    self._watch.execute("PRAGMA query_only = ON")
-                (self._seen,) = self._watch.execute("PRAGMA data_version").fetchone()
+                if watch.connection is None or identity(self.path) != watch.file:
+                    watch.close()
+                    watch.connection, watch.file = self._open(timeout=0.0)
+                    watch.connection.execute("PRAGMA query_only = ON")
+                    watch.base = watch.seen + 1
+                (number,) = watch.connection.execute("PRAGMA data_version").fetchone()
+                watch.seen = watch.base + number
             except sqlite3.OperationalError:
                 pass  # busy with recovery: the old number is told once more
             except (sqlite3.Error, OSError) as error:
-                raise _problem(self.path, error) from error
-            return self._seen
+                if is_damage(error):
+                    watch.seen += 1  # whoever reads next meets it, and mends it
+                    return watch.seen
+                raise problem_of(self.path, error) from error
+            return watch.seen
 
     async def aclose(self) -> None:
         """Close the file; safe to call twice."""
@@ -71,10 +106,7 @@ class Door:
             if self._closed:
                 return
             self._closed = True
-            if self._watch is not None:
-                self._watch.close()
-                self._watch = None
-
+            self._watch.close()
         loop = asyncio.get_running_loop()
         for lane in (self._reading, self._writing):
             await loop.run_in_executor(lane.thread, self._shut, lane)
@@ -85,8 +117,7 @@ class Door:
             if lane is self._writing:
                 with suppress(sqlite3.Error):  # a reader elsewhere keeps the log; the next opener truncates it
                     lane.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            lane.connection.close()
-            lane.connection = None
+            lane.close()
 
     @contextmanager
     def still(self, patience: float = BUSY) -> Iterator[None]:
@@ -129,18 +160,46 @@ class Door:
         """Run in a lane's thread; a cancelled caller does not take back what was asked for."""
 
         def translated() -> T:
-            try:
-                if lane.connection is None:
-                    lane.connection = self._open(timeout=BUSY)
-                return work(lane.connection)
-            except (sqlite3.Error, OSError) as error:
-                raise _problem(self.path, error) from error
+            for _ in range(_FILES):
+                try:
+                    if lane.connection is None or identity(self.path) != lane.file:
+                        lane.close()
+                        lane.connection, lane.file = self._open(timeout=BUSY)
+                    result = work(lane.connection)
+                    if identity(self.path) == lane.file:
+                        return result
+                    # The file was set aside while this ran: what was written to it is not in the one that counts.
+                except (sqlite3.Error, *UNREADABLE) as error:
+                    if not self._mended(lane, error):
+                        raise _told(self.path, error) from error
+                except OSError as error:
+                    raise problem_of(self.path, error) from error
+            raise problem_of(self.path, sqlite3.DatabaseError("it is damaged again and again"))
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(lane.thread, translated))
 
-    def _open(self, *, timeout: float) -> sqlite3.Connection:
+    def _mended(self, lane: _Lane, error: Exception) -> bool:
+        """Whether the file was damaged and another one stands in its place now."""
+        if not is_damage(error):
+            return False
+        file = lane.file or identity(self.path)
+        lane.close()
+        try:
+            return self.salvage.mend(file)
+        except (sqlite3.Error, OSError) as problem:
+            raise problem_of(self.path, problem) from error
+
+    def _open(self, *, timeout: float) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
         private_dir(self.path.parent)
         refuse_network(self.path.parent)
+        if self.salvage.pending():
+            self.salvage.finish()
+        # Until SQLite has found its log by name, nobody may set the file aside.
+        with file_lock(self.salvage.lock, shared=True):
+            db = self._connect(timeout)
+            return db, identity(self.path)
+
+    def _connect(self, timeout: float) -> sqlite3.Connection:
         # Created here, so that it is never readable by others; SQLite gives its log and index the same mode. A file
         # that exists is not opened: closing it again would drop the locks of this process's other connections.
         with suppress(FileExistsError):
@@ -154,7 +213,7 @@ class Door:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA secure_delete = ON")
-            self._migrate(db)
+            upgrade(db, self._migrations)
         except BaseException:
             db.close()
             raise
@@ -162,27 +221,14 @@ class Door:
 
     def _refuse_newer(self, db: sqlite3.Connection) -> None:
         (found,) = db.execute("PRAGMA user_version").fetchone()
-        if found > len(self._migrations):
+        known = len(self._migrations)
+        if known < found <= known + NEWER:
             raise FileProblem(
                 f"{self.path} was written by a newer expb-tui",
-                cause=f"its format is {found}, this program knows {len(self._migrations)}",
+                cause=f"its format is {found}, this program knows {known}",
                 next_step="Use the newer program, or set EXPB_TUI_STATE_DIR to another folder",
                 code="newer-journal",
             )
-
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        known = len(self._migrations)
-        if db.execute("PRAGMA user_version").fetchone()[0] == known:
-            return
-
-        def upgrade(db: sqlite3.Connection) -> None:
-            (start,) = db.execute("PRAGMA user_version").fetchone()
-            for statements in self._migrations[start:]:
-                for statement in statements:
-                    db.execute(statement)
-            db.execute(f"PRAGMA user_version = {known}")
-
-        _transact(db, upgrade)
 
     @property
     def _reserve_path(self) -> Path:
@@ -225,13 +271,33 @@ def _transact(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -
     return result
 
 
+def _code(error: Exception) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether a damaged file may be behind an error: SQLite says so, a table is missing, a value is not what we wrote.
+
+    Only a look at the whole file tells; a fault of ours raises the same.
+    """
+    if isinstance(error, sqlite3.Error):
+        return _code(error) in (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, UNREADABLE)
+
+
 def _is_full(error: sqlite3.Error) -> bool:
     # A write that meets a full disk is SQLITE_FULL; some file systems say so only at the sync or as a short write.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
-def _problem(path: Path, error: sqlite3.Error | OSError) -> ExpbError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+def _told(path: Path, error: Exception) -> Exception:
+    """SQLite's errors in words; a fault of ours as it is."""
+    return problem_of(path, error) if isinstance(error, sqlite3.Error) else error
+
+
+def problem_of(path: Path, error: sqlite3.Error | OSError) -> FileProblem:
+    """The words for what SQLite or the system says about the journal's file."""
+    code = _code(error)
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or getattr(error, "errno", 0) in _FULL:
         return FileProblem(
             f"The journal {path} cannot be written",
@@ -246,7 +312,7 @@ def _problem(path: Path, error: sqlite3.Error | OSError) -> ExpbError:
             next_step="Continue or end that process and try again",
             code="busy-journal",
         )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if isinstance(error, sqlite3.Error) and is_damage(error):
         return FileProblem(
             f"The journal {path} is broken",
             cause=str(error),

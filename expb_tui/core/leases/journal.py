@@ -20,6 +20,7 @@ from expb_tui.core.clock import Clock
 from expb_tui.core.leases.door import BUSY, Door
 from expb_tui.core.leases.model import HeldPackage, Receipt
 from expb_tui.core.leases.owner import Owner
+from expb_tui.core.leases.salvage import Salvaged
 from expb_tui.core.leases.schema import (
     ENDED_PHASES,
     MIGRATIONS,
@@ -120,6 +121,14 @@ class Journal:
     def still(self, patience: float = BUSY) -> AbstractContextManager[None]:
         """No transaction of this process is open inside the block; for the moment before it is stopped."""
         return self._door.still(patience)
+
+    def salvaged(self) -> Salvaged | None:
+        """The latest time that a damaged journal was set aside on this host; one ``stat``."""
+        return self._door.salvage.last()
+
+    async def mark_listed(self, endpoint: str, agent_id: str) -> None:
+        """After a salvage: this agent's packages have been asked for. Raises ``FileProblem``."""
+        await self._door.read(lambda _: self._door.salvage.mark_listed(endpoint, agent_id))
 
     async def aclose(self) -> None:
         """Close the file; safe to call twice."""
