@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import NoReturn
 
-_ANSWERED_WITH_TEXT = {"-h", "--help", "--version", "--headless"}
+_ANSWERED_WITH_TEXT = {"-h", "--help", "--version", "--headless", "--plain"}
 
 
 def main() -> NoReturn:

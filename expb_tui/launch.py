@@ -15,7 +15,7 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
-    from expb_tui.core.doctor.model import Circumstances
+    from expb_tui.core.doctor.model import Circumstances, Sight
     from expb_tui.core.keeper.outlook import Outlook
     from expb_tui.core.keeper.spawn import Ensured
     from expb_tui.core.keeper.state import KeeperState
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from expb_tui.core.profiles.store import ProfileStore
     from expb_tui.core.settings import Settings
     from expb_tui.first_line import FirstLine
+
+
+_DUMB = ("", "dumb", "emacs", "unknown")
+"""Values of TERM of a terminal that cannot move its cursor."""
 
 
 class DemoHint(NamedTuple):
@@ -180,9 +184,8 @@ class House:
 
         return await outlook((await self.session(profile)).profile, self.settings)
 
-    def circumstances(self, *, ask: bool) -> Circumstances:
-        """What the doctor examines. ``ask`` the terminal itself only where nothing else reads from it."""
-        from expb_tui.core.doctor.asking import look
+    def circumstances(self, sight: Sight) -> Circumstances:
+        """What the doctor examines; ``sight`` is what the face sees of its terminal."""
         from expb_tui.core.doctor.model import Circumstances
         from expb_tui.core.paths import state_dir
         from expb_tui.core.secret import environ_for_helpers
@@ -196,7 +199,7 @@ class House:
         chosen = self.chosen
         return Circumstances(
             environ=environ_for_helpers(os.environ),
-            sight=look(os.environ, ask=ask),
+            sight=sight,
             store=self.store,
             journal=state_dir() / "journal.db",
             settings=settings,
@@ -232,6 +235,27 @@ def open_house(
 ) -> House:
     """A house in which nothing is opened yet."""
     return House(chosen or Chosen(), clock=clock, demo_hint=demo_hint)
+
+
+def open_face(house: House, *, line: FirstLine | None = None, plain: bool = False) -> int:
+    """What ``expb-tui`` without a command shows: the cockpit, or lines where they are wanted or the terminal is dumb.
+
+    Returns the exit code. Raises as ``open_cockpit``.
+    """
+    if plain or house.settings.plain or dumb_terminal():
+        if line is not None:
+            line.restore()
+        return open_plain(house)
+    return open_cockpit(house, line=line)
+
+
+def open_plain(house: House) -> int:
+    """Announce changes and take commands line by line until it is left; returns the exit code."""
+    import asyncio
+
+    from expb_tui.plain.session import PlainSession
+
+    return asyncio.run(PlainSession(house).run())
 
 
 def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:
@@ -272,7 +296,7 @@ def require_terminal() -> None:
         raise ExpbError(
             "The cockpit needs a terminal",
             cause=cause,
-            next_step="Without one use the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
+            next_step="Use --plain, or the commands: expb-tui auth, profile, context, agent, serve, demo --headless",
             code="no-terminal",
         )
 
@@ -282,11 +306,20 @@ def terminal_here() -> bool:
     return not _no_terminal()
 
 
+def dumb_terminal() -> bool:
+    """Whether there is a terminal that cannot move its cursor: lines are shown there instead of the cockpit."""
+    return not _not_a_terminal() and os.environ.get("TERM", "") in _DUMB
+
+
 def _no_terminal() -> str:
+    if cause := _not_a_terminal():
+        return cause
+    term = os.environ.get("TERM", "")
+    return f"TERM is {term or 'not set'}, which says that this one cannot move its cursor" if term in _DUMB else ""
+
+
+def _not_a_terminal() -> str:
     for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
         if stream is None or not stream.isatty():
             return f"standard {name} is not one"
-    term = os.environ.get("TERM", "")
-    if term in ("", "dumb"):
-        return f"TERM is {term or 'not set'}, which says that this one cannot move its cursor"
     return ""

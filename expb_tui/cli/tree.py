@@ -223,6 +223,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "profile": ("expb_tui.cli.profile:profile", "Saved profiles of this host."),
         "context": ("expb_tui.cli.context:context", "The project that a profile works on."),
         "agent": ("expb_tui.cli.agent:agent", "Find, claim, keep and submit an agent's work."),
+        "keeper": ("expb_tui.cli.keeper:keeper", "Renew leases with nobody looking on: run, show, stop, install."),
         "serve": ("expb_tui.cli.serve:serve", "Run a local Exp-Bench server."),
         "demo": ("expb_tui.cli.demo:demo", "Try everything on a local server with a small research project."),
         "doctor": ("expb_tui.cli.doctor:doctor", "Tell what works here, what does not, and the line that mends it."),
@@ -234,19 +235,22 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
 @click.option("--read-only", is_flag=True, help="The cockpit hides every action that changes something on the server.")
+@click.option("--plain", is_flag=True, help="Lines and typed commands instead of screens, for screen readers.")
 @click.pass_context
-def root(ctx: click.Context, read_only: bool) -> None:
+def root(ctx: click.Context, read_only: bool, plain: bool) -> None:
     """Run AI research agents against an Exp-Bench service.
 
-    Without a command the cockpit opens.
+    Without a command the cockpit opens; with --plain, or where TERM is dumb, a session of lines and typed commands.
     """
     if ctx.invoked_subcommand is None:
-        from expb_tui.launch import open_cockpit, open_house
+        from expb_tui.launch import open_face, open_house
 
         said = given(ctx)
-        ctx.exit(open_cockpit(open_house(said.chosen()._replace(read_only=read_only)), line=said.line))
-    if read_only:
-        raise UsageError("--read-only belongs to the cockpit", next_step=f"Start it as '{PROGRAM} --read-only'")
+        house = open_house(said.chosen()._replace(read_only=read_only))
+        ctx.exit(open_face(house, line=said.line, plain=plain))
+    for name, found in (("--read-only", read_only), ("--plain", plain)):
+        if found:
+            raise UsageError(f"{name} belongs to the cockpit", next_step=f"Start it as '{PROGRAM} {name}'")
 
 
 def _command_path(error: click.UsageError) -> str:

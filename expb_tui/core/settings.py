@@ -39,6 +39,8 @@ class Settings:
     """Empty: ``$VISUAL``, ``$EDITOR``."""
     pager: str = ""
     """Empty: ``$PAGER``."""
+    plain: bool = False
+    """Lines instead of screens, for screen readers and terminals that cannot move their cursor."""
     read_only: bool = False
     """Hide every action that changes remote state."""
     keys: Mapping[str, str] = field(default_factory=dict)
