@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from expb_tui.cli.tree import Command, given
@@ -17,6 +19,7 @@ def doctor(ctx: click.Context) -> None:
     """
     import asyncio
 
+    from expb_tui.core.doctor.asking import look
     from expb_tui.core.doctor.examination import examine
     from expb_tui.core.doctor.model import Finding, healthy, in_order
     from expb_tui.launch import open_house
@@ -24,7 +27,7 @@ def doctor(ctx: click.Context) -> None:
 
     said = given(ctx)
     output = said.output()
-    here = open_house(said.chosen()).circumstances(ask=not output.structured)
+    here = open_house(said.chosen()).circumstances(look(os.environ, ask=not output.structured))
 
     async def found() -> list[Finding]:
         return [finding async for some in examine(here) for finding in some]

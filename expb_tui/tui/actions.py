@@ -42,6 +42,7 @@ SCOPES = {
     "dialog": "In every dialog",
     "confirm": "Questions",
     "form": "Forms",
+    "doctor": "Doctor",
     "login": "Sign in",
     "whole": "Package on the whole screen",
     "task": "Task",
@@ -72,6 +73,13 @@ ACTIONS: tuple[Action, ...] = (
         "app.undo", "Undo", "global", ("u",), "Take back the last thing that was done on this host, such as a removal."
     ),
     Action("app.notices", "Notices", "global", ("!",), "Show errors and notices with their next steps."),
+    Action(
+        "app.doctor",
+        "Doctor",
+        "global",
+        ("ctrl+x",),
+        "Tell what terminal, clipboard, keyring, clock, keeper and service can do here, and what mends each.",
+    ),
     Action("app.theme", "Theme", "global", ("ctrl+t",), "Choose the colours, with a live preview."),
     Action("app.palette", "Commands", "global", (":", "ctrl+p"), "Find any action by its name.", footer=80),
     Action("app.help", "Help", "global", ("?", "f1"), "Explain this pane and its keys.", footer=90, urgent=True),
@@ -195,6 +203,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("dialog.close", "Close", "dialog", ("escape", "q"), "Close without doing anything.", footer=20),
     Action("confirm.yes", "Yes", "confirm", ("y",), "Do it."),
     Action("confirm.no", "No", "confirm", ("n",), "Do not do it."),
+    # Doctor
+    Action(
+        "doctor.copy", "Copy", "doctor", ("y",), "Send the line that mends it to this terminal's clipboard.", footer=5
+    ),
+    Action("doctor.again", "Again", "doctor", ("r",), "Examine everything anew.", footer=6),
     # Sign in
     Action("login.copy", "Copy address", "login", ("y",), "Send the address to this terminal's clipboard.", footer=5),
     Action("login.code", "Copy code", "login", ("c",), "Send the code to this terminal's clipboard.", footer=6),

@@ -1,4 +1,4 @@
-"""The dialogs of the global actions: menu, palette, copy, notices, help, themes; imported when first asked for."""
+"""The dialogs of the global actions: menu, palette, copy, notices, doctor, help, themes; imported when asked for."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def notices(app: CockpitApp) -> None:
 
     app.notices.read()
     app.push_screen(NoticesScreen(app.notices.newest_first(), app.look.glyphs))
+
+
+def doctor(app: CockpitApp) -> None:
+    """What works here; the terminal itself is not asked, because the cockpit reads from it."""
+    from expb_tui.core.doctor.model import Sight
+    from expb_tui.tui.screens.doctor import DoctorScreen
+
+    if not isinstance(app.screen, DoctorScreen):
+        app.push_screen(DoctorScreen(app.house.circumstances(Sight(True, *app.size))))
 
 
 def help_here(app: CockpitApp) -> None:

@@ -27,12 +27,11 @@ _CLIPBOARD = b"52"
 
 
 def look(environ: Mapping[str, str], *, ask: bool) -> Sight:
-    """The terminal on standard input and output. ``ask`` it too: only where nothing else reads from it."""
-    streams = (sys.stdin, sys.stdout)
-    if any(stream is None or stream.closed or not stream.isatty() for stream in streams):
+    """The terminal of a command, on standard input and output. ``ask`` it too, unless programs read what is said."""
+    if any(stream is None or not stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return Sight(False)
     try:
-        reading, writing = (stream.fileno() for stream in streams)
+        reading, writing = sys.stdin.fileno(), sys.stdout.fileno()
         size = os.get_terminal_size(writing)
         answers = _asked(reading, writing) if ask and _may_ask(reading, environ) else None
     except (OSError, ValueError, termios.error):

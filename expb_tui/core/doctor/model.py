@@ -81,7 +81,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The terminal as this process sees it. ``look`` of ``terminal.py`` makes it."""
+    """The terminal as this process sees it; a command makes it with ``asking.look``."""
 
     present: bool
     """There is a terminal on input and output."""
