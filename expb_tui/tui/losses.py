@@ -59,6 +59,10 @@ class Losses:
                 self._told.discard(held.uid)  # it was not lost after all: another process has renewed it
                 self.unseen -= {held.uid}
 
+    def agreed_to(self, uids: Iterable[str]) -> None:
+        """The operator has just agreed to leave these leases without a credential."""
+        self._without |= set(uids)
+
     def seen(self, uid: str | None = None) -> None:
         """The operator has looked at this lease, or at the list of notices."""
         self.unseen = self.unseen - {uid} if uid is not None else frozenset()

@@ -228,7 +228,7 @@ async def test_ctrl_c_cancels_what_runs_and_twice_asks_to_leave(cockpit: PilotCo
 async def test_leaving_says_what_becomes_of_the_leases(cockpit: PilotCockpit) -> None:
     await claim(cockpit)
     await cockpit.press("app.back")
-    await cockpit.wait_for("Leave expb-tui?", "1 lease stays claimed.", "Nothing renews")
+    await cockpit.wait_for("Leave expb-tui?", "1 lease runs out, the first in", "Only this cockpit renews it", "is off")
     await cockpit.key("escape")
     await cockpit.wait_for("3 Leases", without="Leave expb-tui?")
 

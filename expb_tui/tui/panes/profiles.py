@@ -316,7 +316,13 @@ class ProfilesPane(TablePane):
                 stranded = []
             lines = [words(text), *_stranded(stranded)]
             screen = ConfirmScreen(f"{verb} {clean(name)}?", lines, verb=verb)
-            self.cockpit.push_screen(screen, lambda yes: self._do(verb, name, work) if yes else None)
+
+            def answered(yes: bool | None) -> None:
+                if yes:
+                    self.bridge.losses.agreed_to(held.uid for held in stranded)
+                    self._do(verb, name, work)
+
+            self.cockpit.push_screen(screen, answered)
 
         self.bridge.run(f"look for leases of {name}", ask)
 
