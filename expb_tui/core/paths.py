@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -81,3 +82,16 @@ def private_dir(path: Path) -> Path:
         private_dir(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def others_may(mode: int) -> str:
+    """What users beside the owner may do with a file of that mode, in words that go on; empty for nothing."""
+    for read, change, who in (
+        (stat.S_IROTH, stat.S_IWOTH, "every user of this host"),
+        (stat.S_IRGRP, stat.S_IWGRP, "its group"),
+    ):
+        if mode & change:
+            return f"{who} can change"
+        if mode & read:
+            return f"{who} can read"
+    return ""

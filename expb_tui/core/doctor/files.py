@@ -17,6 +17,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.door import RESERVE
 from expb_tui.core.leases.filesystem import file_system_of, refuse_network
 from expb_tui.core.leases.schema import MIGRATIONS
+from expb_tui.core.paths import others_may
 
 _INTEGRITY = 3.0
 """Seconds that the look at a large journal may take."""
@@ -55,7 +56,7 @@ def _access(path: Path) -> Iterator[Finding]:
     if status.st_uid != os.geteuid():
         says = f"it belongs to user {status.st_uid}, who can read and change your credentials"
         yield Finding("profiles.owner", State.BAD, says, f"sudo chown $(id -u) {name}; chmod 600 {name}")
-    elif others := may(status.st_mode):
+    elif others := others_may(status.st_mode):
         says = f"mode {stat.S_IMODE(status.st_mode):04o}: {others} your credentials; our next write mends it"
         yield Finding("profiles.mode", State.WARN, says, f"chmod 600 {name}")
     else:
@@ -72,16 +73,6 @@ def _beside(side: Path) -> Iterator[Finding]:
         if side.stat().st_mode & 0o077:
             says = f"{side} can be read by others"
             yield Finding("profiles.side", State.WARN, says, f"chmod 700 {shlex.quote(str(side))}")
-
-
-def may(mode: int) -> str:
-    """Who beside the owner has access to a file of that mode, in words that go on; empty for nobody."""
-    for read, change, who in ((0o004, 0o002, "every user of this host"), (0o040, 0o020, "the file's group")):
-        if mode & change:
-            return f"{who} can change"
-        if mode & read:
-            return f"{who} can read"
-    return ""
 
 
 def journal(here: Circumstances) -> list[Finding]:
@@ -119,7 +110,7 @@ def _private(path: Path, status: os.stat_result) -> Finding:
     if status.st_uid != os.geteuid():
         says = f"the journal belongs to user {status.st_uid}, who can read its lease tokens"
         return Finding("journal.mode", State.BAD, says, f"sudo chown $(id -u) {name}*; chmod 600 {name}*")
-    if others := may(status.st_mode):
+    if others := others_may(status.st_mode):
         says = f"mode {stat.S_IMODE(status.st_mode):04o}: {others} the lease tokens"
         return Finding("journal.mode", State.WARN, says, f"chmod 600 {name}*")
     return Finding("journal.mode", State.OK, f"mode {stat.S_IMODE(status.st_mode):04o}: only you can read it")

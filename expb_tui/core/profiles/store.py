@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -74,6 +75,16 @@ class ProfileStore:
     def read(self) -> Profiles:
         """Every profile; an absent file has none. Raises ``FileProblem`` with the place where the file is broken."""
         return self._profiles(self._load().document)
+
+    def exposed(self) -> str:
+        """Who beside its owner has access to the file, in words such as *its group can read*; empty for nobody.
+
+        Whatever we write next is for the owner alone again.
+        """
+        try:
+            return paths.others_may(self.path.stat().st_mode)
+        except OSError:
+            return ""
 
     def stamp(self) -> object:
         """Changes whenever the file does; costs one or two ``stat`` calls."""
@@ -174,8 +185,16 @@ class ProfileStore:
 
     def _load_file(self, path: Path) -> _Loaded | None:
         try:
-            with open(path, "rb") as handle:
-                status = os.fstat(handle.fileno())
+            # Without waiting: a pipe would hold us up until somebody writes to it.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as handle:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise FileProblem(
+                        f"{path} is not used",
+                        cause="it is no ordinary file",
+                        next_step="Put a file in its place, or name another one with EXPBENCH_PROFILES",
+                    )
                 content = handle.read()
         except FileNotFoundError:
             return None
