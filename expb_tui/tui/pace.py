@@ -7,6 +7,7 @@ beside it meanwhile, must be true.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -14,6 +15,8 @@ PACE = 0.1
 """Least time between two repaints, in seconds."""
 COVERED_PACE = 1.0
 """The same under a dialog."""
+BEAT = 1.0
+"""What changes by itself is drawn on the beat, in seconds: ten countdowns tick together, in one frame and not in ten."""
 
 
 class View(Protocol):
@@ -75,6 +78,6 @@ class Pace:
                 change = view.present()
                 self._due.pop(place, None)
                 if change is not None:
-                    self._due[place] = now + max(change, PACE)
+                    self._due[place] = math.ceil((now + change) / BEAT) * BEAT
         if self._due:
             self._plan(min(self._due.values()) - now)

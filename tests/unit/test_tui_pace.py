@@ -1,0 +1,63 @@
+"""Repaints at a pace: what changes by itself is drawn together, what is told is drawn soon."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from expb_tui.tui import pace
+from expb_tui.tui.pace import Pace
+
+
+class Counted:
+    """A view that changes by itself after ``change`` seconds."""
+
+    def __init__(self, name: str, change: float | None, log: list[str]) -> None:
+        self.topics = frozenset({name})
+        self._name = name
+        self._change = change
+        self._log = log
+        self.drawn = asyncio.Event()
+
+    def present(self) -> float | None:
+        self._log.append(self._name)
+        self.drawn.set()
+        return self._change
+
+
+async def test_countdowns_tick_together_on_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "BEAT", 0.3)
+    log: list[str] = []
+    frames: list[list[str]] = []
+
+    class Framed(Pace):
+        def _repaint(self) -> None:
+            before = len(log)
+            super()._repaint()
+            frames.append(log[before:])
+
+    views = [Counted("one", 0.11, log), Counted("two", 0.17, log), Counted("still", None, log)]
+    paced = Framed(lambda: False)
+    paced.show_in(views)
+    while len(frames) < 4:
+        await asyncio.wait_for(views[0].drawn.wait(), 20)
+        views[0].drawn.clear()
+        await asyncio.sleep(0)
+    paced.stop()
+    assert frames[0] == ["one", "two", "still"]
+    assert frames[1:4] == [["one", "two"]] * 3
+
+
+async def test_what_is_told_is_not_left_to_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "BEAT", 3600.0)
+    log: list[str] = []
+    views = [Counted("one", 0.1, log), Counted("two", 0.1, log)]
+    paced = Pace(lambda: False)
+    paced.show_in(views)
+    await asyncio.wait_for(views[1].drawn.wait(), 20)
+    views[1].drawn.clear()
+    paced.mark("two")
+    await asyncio.wait_for(views[1].drawn.wait(), 20)
+    paced.stop()
+    assert log == ["one", "two", "two"]
