@@ -16,7 +16,12 @@ PACE = 0.1
 COVERED_PACE = 1.0
 """The same under a dialog."""
 BEAT = 1.0
-"""What changes by itself is drawn on the beat, in seconds: ten countdowns tick together, in one frame and not in ten."""
+"""What changes by itself is drawn on the beat, in seconds: ten countdowns tick in one frame and not in ten."""
+
+
+def on_beat(when: float) -> float:
+    """The beat at which what changes at ``when`` is drawn: not before."""
+    return math.ceil(when / BEAT) * BEAT
 
 
 class View(Protocol):
@@ -78,6 +83,6 @@ class Pace:
                 change = view.present()
                 self._due.pop(place, None)
                 if change is not None:
-                    self._due[place] = math.ceil((now + change) / BEAT) * BEAT
+                    self._due[place] = on_beat(now + change)
         if self._due:
             self._plan(min(self._due.values()) - now)

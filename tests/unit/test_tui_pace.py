@@ -26,27 +26,29 @@ class Counted:
         return self._change
 
 
-async def test_countdowns_tick_together_on_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "BEAT", 0.3)
+def test_countdowns_tick_together_on_the_beat() -> None:
+    assert {pace.on_beat(when) for when in (100.001, 100.25, 100.999, 101.0)} == {101.0}
+    assert pace.on_beat(101.001) == 102.0
+
+
+async def test_what_changes_by_itself_waits_for_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def at_once(when: float) -> float:
+        asked.append(when)
+        return when
+
+    monkeypatch.setattr(pace, "on_beat", at_once)
     log: list[str] = []
-    frames: list[list[str]] = []
-
-    class Framed(Pace):
-        def _repaint(self) -> None:
-            before = len(log)
-            super()._repaint()
-            frames.append(log[before:])
-
-    views = [Counted("one", 0.11, log), Counted("two", 0.17, log), Counted("still", None, log)]
-    paced = Framed(lambda: False)
+    views = [Counted("one", 0.2, log), Counted("still", None, log)]
+    paced = Pace(lambda: False)
     paced.show_in(views)
-    while len(frames) < 4:
+    while log.count("one") < 3:
         await asyncio.wait_for(views[0].drawn.wait(), 20)
         views[0].drawn.clear()
-        await asyncio.sleep(0)
     paced.stop()
-    assert frames[0] == ["one", "two", "still"]
-    assert frames[1:4] == [["one", "two"]] * 3
+    assert log == ["one", "still", "one", "one"]
+    assert len(asked) == 3
 
 
 async def test_what_is_told_is_not_left_to_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
