@@ -33,6 +33,10 @@ COLUMNS = (
     Column("PROFILE", 12),
     Column("PACKAGE", 36),
 )
+_PANE = tuple(column.title for column in COLUMNS)
+_PANE_OF_PROJECTS = tuple(title for title in _PANE if title != "PROJECT")
+_PANE_OF_PROJECTS = (*_PANE_OF_PROJECTS[:4], "PROJECT", *_PANE_OF_PROJECTS[4:])
+"""The project stands further ahead only where there is more than one."""
 _LISTING = ("LEFT", "STATE", "ROLE", "TASKS", "PROJECT", "KEPT BY", "ENDS", "PROFILE", "PACKAGE")
 _LISTING_WIDE = (*_LISTING, "RENEW", "RENEWED")
 
@@ -172,7 +176,9 @@ def tasks_done(held: HeldPackage) -> str:
     return f"{held.done}/{len(held.tasks)}"
 
 
-def _row(held: HeldPackage, clock: Clock, glyphs: Glyphs, keeping: Keeping, *, fine: bool = False) -> Row:
+def _row(
+    held: HeldPackage, clock: Clock, glyphs: Glyphs, keeping: Keeping, places: Sequence[int], *, fine: bool = False
+) -> Row:
     words, bars, due = left(held, clock, fine=fine), _lease_bar(held, clock, glyphs), renewal(held, clock, keeping)
     tone = urgency(held, clock, keeping)
     absolute = held.times.absolute_expires_at if held.times else None
@@ -192,13 +198,18 @@ def _row(held: HeldPackage, clock: Clock, glyphs: Glyphs, keeping: Keeping, *, f
         cell(held.uid, Tone.DIM),
     )
     changes = (words.next_change, bars.next_change, due.next_change, _until_next_tone(held, clock, keeping))
-    return Row(held.uid, cells, min((change for change in changes if change is not None), default=None))
+    chosen = tuple(cells[place] for place in places)
+    return Row(held.uid, chosen, min((change for change in changes if change is not None), default=None))
 
 
 def soonest(packages: Iterable[HeldPackage], clock: Clock) -> HeldPackage | None:
     """The live lease that ends first."""
     live = (held for held in packages if held.usable)
     return min(live, key=lambda held: held.remaining(clock), default=None)
+
+
+def _places(titles: Sequence[str]) -> tuple[int, ...]:
+    return tuple(_PANE.index(title) for title in titles)
 
 
 class _Made(NamedTuple):
@@ -218,7 +229,7 @@ class LeaseRows:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], _Made] = {}
-        self._glyphs = UNICODE
+        self._made_for: tuple[Glyphs, bool] = (UNICODE, False)
         self._due = float("inf")
 
     def table(
@@ -231,8 +242,10 @@ class LeaseRows:
         selected: str | None = None,
     ) -> Table:
         """Most important columns first: a face leaves out the last ones where there is no room."""
-        if glyphs != self._glyphs:
-            self._made, self._glyphs = {}, glyphs
+        several = len({held.project_id for held in packages}) > 1
+        if (glyphs, several) != self._made_for:
+            self._made, self._made_for = {}, (glyphs, several)
+        places = _places(_PANE_OF_PROJECTS if several else _PANE)
         now = clock.ticks()
         first = soonest(packages, clock)
         fine_ones = {selected, first.uid if first else None}
@@ -241,13 +254,13 @@ class LeaseRows:
             who, fine = keeping(held), held.uid in fine_ones
             made = before.get((held.endpoint, held.uid))
             if made is None or made.held is not held or made[1:3] != (who, fine) or made.due <= now:
-                row = _row(held, clock, glyphs, who, fine=fine)
+                row = _row(held, clock, glyphs, who, places, fine=fine)
                 due = now + row.next_change if row.next_change is not None else float("inf")
                 made = _Made(held, who, fine, due, row)
             self._made[held.endpoint, held.uid] = made
         self._due = min((made.due for made in self._made.values()), default=float("inf"))
         rows = tuple(made.row for made in self._made.values())
-        return Table(COLUMNS, rows, shown(len(rows), noun="leases"))
+        return Table(tuple(COLUMNS[place] for place in places), rows, shown(len(rows), noun="leases"))
 
     def next_change(self, clock: Clock) -> float | None:
         """Seconds until a row of the last table reads differently; None for never."""
@@ -275,10 +288,6 @@ def listing(
     keeping: Who = as_wished,
 ) -> Table:
     """``agent work list``: the same rows without the bar."""
-    titles = [column.title for column in COLUMNS]
-    places = [titles.index(title) for title in (_LISTING_WIDE if wide else _LISTING)]
-    rows = tuple(
-        row._replace(cells=tuple(row.cells[place] for place in places))
-        for row in (_row(held, clock, glyphs, keeping(held)) for held in packages)
-    )
+    places = _places(_LISTING_WIDE if wide else _LISTING)
+    rows = tuple(_row(held, clock, glyphs, keeping(held), places) for held in packages)
     return Table(tuple(COLUMNS[place] for place in places), rows, shown(len(rows)))

@@ -168,6 +168,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("lease.submit", "Submit", "leases", ("U",), "Fill in and submit the open task.", True, 15),
     Action("lease.renew", "Renew", "leases", ("R",), "Renew the lease now.", True, 25),
     Action(
+        "lease.keep",
+        "Keep on/off",
+        "leases",
+        ("t",),
+        "Have the lease renewed by itself, or not any more: without keeping it runs out. Undo takes it back.",
+        footer=32,
+    ),
+    Action(
         "lease.withdraw",
         "Withdraw",
         "leases",
@@ -191,6 +199,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("package.previous_task", "Previous task", "package", ("[",), "Previous task of the package."),
     Action("package.submit", "Submit", "package", ("U",), "Fill in and submit this task.", True, 15),
     Action("package.renew", "Renew", "package", ("R",), "Renew the lease of this package now.", True, 25),
+    Action(
+        "package.keep",
+        "Keep on/off",
+        "package",
+        ("t",),
+        "Have its lease renewed by itself, or not any more.",
+        footer=32,
+    ),
     Action(
         "package.release", "Release", "package", ("D",), "Give this package back; open tasks go to others.", True, 30
     ),

@@ -18,10 +18,37 @@ if TYPE_CHECKING:
 
 
 def open_package(pane: PaneParts, held: HeldPackage) -> None:
-    """Show the package as the server has it."""
+    """Show the package as the server has it; a loss is then seen."""
+    pane.bridge.losses.seen(held.uid)
+    pane.bridge.mark("link")
     from expb_tui.tui.screens.package import PackageScreen
 
     pane.cockpit.push_screen(PackageScreen(pane.house, package_uid=held.uid), lambda _: _settle(pane))
+
+
+def toggle_keeping(pane: PaneParts, targets: list[HeldPackage]) -> None:
+    """Have these leases kept, or not any more where all of them are; local, and undo takes it back."""
+    targets = [held for held in targets if held.renewable]
+    kept = not all(held.kept for held in targets)
+    changed = [held for held in targets if held.kept is not kept]
+    if not changed:
+        return
+    one = f"the {clean(changed[0].role)}" if len(changed) == 1 else plural(len(changed), "lease")
+    first = rows.left(rows.soonest(changed, pane.clock) or changed[0], pane.clock).text
+
+    async def work() -> None:
+        await pane.bridge.set_kept(changed, kept)
+        pane.cockpit.undo.push(f"keeping of {one} is {'on' if kept else 'off'}", back)
+        if kept:
+            pane.cockpit.say(f"Kept: {one} is renewed until it is done or ends")
+        else:
+            undo = pane.key("app.undo")
+            pane.cockpit.say(f"Not kept any more: {one} runs out in {first} unless you renew; {undo} undoes", Tone.WARN)
+
+    async def back() -> None:
+        await pane.bridge.set_kept(changed, not kept)
+
+    pane.bridge.run(f"change the keeping of {one}", work)
 
 
 def submit_open_task(pane: PaneParts, held: HeldPackage, task_id: str | None = None) -> None:

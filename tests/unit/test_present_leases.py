@@ -198,7 +198,7 @@ def test_who_keeps_a_lease() -> None:
 
 def test_why_the_keeper_does_not_keep_it_is_said() -> None:
     clock = FixedClock()
-    problem = KeeperProblem("", "researcher", "/home/x/profiles.json", "No credential", "locked", "", "", NOW, 1)
+    problem = KeeperProblem("", "researcher", "/home/x/profiles.json", "No credential", "locked", "", "", NOW, 1, True)
     assert why_no_keeper(held(), keeper(), clock) == ""
     assert why_no_keeper(held(), KeeperState(), clock) == "no keeper runs"
     assert "No credential, locked" in why_no_keeper(held(), keeper(problems=(problem,)), clock)

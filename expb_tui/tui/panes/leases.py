@@ -1,16 +1,17 @@
-"""Every package that this host holds, whoever claimed it: time left, state, tasks, and what to do about it."""
+"""Every package that this host holds, whoever claimed it: time left, state, who keeps it, and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from expb_tui.core.leases.keeping import Keeping, last_lease
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
-from expb_tui.present.cells import Table, Tone, plural
+from expb_tui.present.cells import Tone, plural
+from expb_tui.present.times import moment
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, ordered, sentence
+from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, invitation, sentence, stale_note
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -22,40 +23,73 @@ class LeasesPane(TablePane):
 
     SCOPES: ClassVar[tuple[str, ...]] = ("leases", "list")
     BINDINGS = bindings("leases")
-    topics = frozenset({"leases"})
+    BULK: ClassVar[frozenset[str]] = frozenset({"lease.renew", "lease.release", "lease.withdraw", "lease.keep"})
+    topics = frozenset({"leases", "selection"})
 
     def __init__(self) -> None:
         super().__init__(number="3", title="Leases", id="leases")
+        self._rows = rows.LeaseRows()
+        self._known: tuple[tuple[HeldPackage, ...], dict[str, HeldPackage]] = ((), {})
 
     def present(self) -> float | None:
         bridge = self.bridge
         held = bridge.held or ()
-        table = _arranged(held, rows.pane(held, self.clock, glyphs=self.glyphs))
+        if held is not self._known[0]:
+            self._known = (held, {item.uid: item for item in held})
         live = sum(1 for item in held if not item.state.ended)
-        self.state = words(plural(live, "lease"), Tone.DIM) if held else ()
-        if bridge.held_problem is not None:
-            self.empty = error_lines(bridge.held_problem)
-        elif bridge.held is None:
-            self.empty = (sentence(("Reading this host's journal.", Tone.DIM)),)
-        else:
-            self.empty = (
-                sentence("This host holds no work package."),
-                (),
-                sentence((self.key("work.claim"), Tone.ACCENT), " asks for one, for the agent that you act as."),
-            )
+        self.state = self.count(plural(live, "lease"), bridge.keeper.words()) if held else ()
+        self.empty = self._why_empty()
+        table = self._rows.table(
+            held, self.clock, glyphs=self.glyphs, keeping=bridge.keeper.keeping, selected=self.current_key
+        )
         self.set_table(table)
         self._explain()
         self.update()
-        return table.next_change
+        return self._rows.next_change(self.clock)
+
+    def _why_empty(self) -> tuple[Line, ...]:
+        if self.bridge.held_problem is not None:
+            return error_lines(self.bridge.held_problem)
+        if self.bridge.held is None:
+            return (sentence(("Reading this host's journal.", Tone.DIM)),)
+        return invitation(
+            "This host holds no work package.",
+            (self.key("work.claim"), "asks for one, for the agent that you act as"),
+            (self.key("lease.receipts"), "shows what was submitted from here before"),
+            more=("What a command or another cockpit claims on this host appears here too.",),
+        )
 
     def _explain(self) -> None:
-        held = self.chosen
+        """Below the rows: why the lease under the cursor is not as it should be, and what to do."""
+        held, bridge = self.chosen, self.bridge
         lines: list[Line] = []
-        if held is not None and held.reason:
-            lines.append(words(clean(held.reason), Tone.WARN))
-        if held is not None and held.next_step:
-            lines.append(words(clean(held.next_step), Tone.INFO))
+        if bridge.held_problem is not None and self._known[0]:
+            then = "It is read again by itself; the keeper goes on renewing meanwhile."
+            read_at = bridge.leases.read_at
+            lines += stale_note("These leases", read_at, self.clock.now(), bridge.held_problem, then)
+        if held is not None:
+            lines += self._about(held)
         self.tail = tuple(lines)
+
+    def _about(self, held: HeldPackage) -> list[Line]:
+        lines: list[Line] = []
+        if held.reason:
+            lines.append(words(clean(held.reason), Tone.WARN))
+        if held.next_step:
+            lines.append(words(clean(held.next_step), Tone.INFO))
+        keeping = self.bridge.keeper.keeping(held)
+        why = clean(self.bridge.keeper.why_not(held))
+        if keeping is Keeping.OFF:
+            off = ("Keeping is off: it runs out unless you renew it. ", Tone.WARN)
+            lines.append(sentence(off, (self.key("lease.keep"), Tone.ACCENT), " keeps it again."))
+        elif keeping is Keeping.NOBODY:
+            lines.append(words(f"Nothing renews it: {why}.", Tone.WARN))
+        elif keeping is Keeping.COCKPIT and why:
+            lines.append(words(f"This cockpit renews it while it is open: {why}.", Tone.DIM))
+        if held.renewable and last_lease(held, self.clock) and held.times is not None:
+            end = moment(held.times.absolute_expires_at, self.clock.now())
+            lines.append(words(f"No renewal leads beyond {end}, its absolute end: submit before that.", Tone.WARN))
+        return lines
 
     def on_line_table_highlighted(self) -> None:
         """The cursor moved."""
@@ -68,7 +102,7 @@ class LeasesPane(TablePane):
         return self._held(self.current_key)
 
     def _held(self, uid: str | None) -> HeldPackage | None:
-        return next((item for item in self.bridge.held or () if item.uid == uid), None)
+        return self._known[1].get(uid) if uid is not None else None
 
     def _targets(self) -> list[HeldPackage]:
         return [held for uid in self.chosen_keys if (held := self._held(uid)) is not None]
@@ -84,6 +118,8 @@ class LeasesPane(TablePane):
             return held is not None and held.usable and held.open > 0
         if action_id == "lease.renew":
             return any(held.renewable for held in targets)
+        if action_id == "lease.keep":
+            return not self.cockpit.read_only and any(held.renewable for held in targets)
         if action_id == "lease.release":
             return any(held.usable and held.has_token for held in targets)
         if action_id == "lease.withdraw":
@@ -108,6 +144,9 @@ class LeasesPane(TablePane):
         if held is not None:
             lease_acts.open_package(self, held)
 
+    def act_lease_keep(self) -> None:
+        lease_acts.toggle_keeping(self, self._targets())
+
     def act_lease_withdraw(self) -> None:
         lease_acts.ask_to_withdraw(self, [held for held in self._targets() if held.state.value == "token lost"])
 
@@ -126,9 +165,3 @@ class LeasesPane(TablePane):
 
     def act_lease_release(self) -> None:
         lease_acts.ask_to_release(self, [held for held in self._targets() if held.usable and held.has_token])
-
-
-def _arranged(held: Sequence[HeldPackage], table: Table) -> Table:
-    """What must be seen first; the project only where there is more than one."""
-    project = ["PROJECT"] if len({item.project_id for item in held}) > 1 else []
-    return ordered(table, "LEFT", "LEASE", "STATE", "ROLE", *project, "TASKS", "ENDS")

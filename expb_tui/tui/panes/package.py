@@ -87,13 +87,17 @@ class PackagePane(PaneParts, LineText):
             self.state = words(f"task {place} of {len(held.tasks)}", Tone.DIM)
         self.empty = (sentence(("The package under the cursor of the leases is shown here.", Tone.DIM)),)
         self.rewrap()
-        return rows.facts(held, self.clock, glyphs=self.glyphs).next_change if held is not None else None
+        facts = self._facts()
+        return facts.next_change if facts is not None else None
 
     # Laying out
 
     def _facts(self) -> Table | None:
-        held = self.shown
-        return rows.facts(held, self.clock, glyphs=self.glyphs) if held is not None else None
+        held, keeper = self.shown, self.bridge.keeper
+        if held is None:
+            return None
+        keeping, why = keeper.keeping(held), keeper.why_not(held)
+        return rows.facts(held, self.clock, glyphs=self.glyphs, keeping=keeping, why_no_keeper=why)
 
     def wrapped(self, width: int) -> list[Line]:
         held, facts = self.shown, self._facts()
@@ -148,6 +152,8 @@ class PackagePane(PaneParts, LineText):
             return held.usable and task is not None and task.open
         if action_id == "package.renew":
             return held.renewable
+        if action_id == "package.keep":
+            return held.renewable and not self.cockpit.read_only
         if action_id == "package.release":
             return held.usable and held.has_token
         return True
@@ -189,6 +195,10 @@ class PackagePane(PaneParts, LineText):
     def act_package_renew(self) -> None:
         if (held := self.shown) is not None:
             lease_acts.ask_to_renew(self, [held])
+
+    def act_package_keep(self) -> None:
+        if (held := self.shown) is not None:
+            lease_acts.toggle_keeping(self, [held])
 
     def act_package_release(self) -> None:
         if (held := self.shown) is not None:

@@ -93,7 +93,8 @@ class WorkPane(TablePane):
                 tone=Tone.BAD,
                 more=(step,) if step else (),
             )
-        if link.state in (LinkState.OPENING, LinkState.ASKING):
+        unknown = snapshot is None or snapshot.taken_at is None
+        if link.state in (LinkState.OPENING, LinkState.ASKING) or (link.state is LinkState.WAITING and unknown):
             where = clean(profile.endpoint) if profile is not None else "the service"
             return (sentence((f"Asking {where} what there is to do.", Tone.DIM)),)
         if profile is not None and profile.type == "user":
