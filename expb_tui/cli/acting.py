@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -13,6 +15,7 @@ from expb_tui.launch import House, open_house
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.core.profiles.store import ProfileStore
 
 T = TypeVar("T")
 
@@ -25,6 +28,8 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
     import asyncio
 
     house = open_house(given(ctx).chosen())
+    warn_of_exposure(house.store)
+    began = house.clock.now() - timedelta(seconds=1)  # what a file system calls now may lag
 
     async def whole() -> T:
         try:
@@ -34,8 +39,16 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
             raise
         finally:
             await house.aclose()
+            _tell_salvage(house, began)
 
     return asyncio.run(whole())
+
+
+def _tell_salvage(house: House, since: datetime) -> None:
+    """Say that the journal was damaged, where this command has met it."""
+    told = house.salvaged_since(since)
+    for line in told.lines() if told else []:
+        diagnostics.warn(line)
 
 
 async def _await_answers(house: House) -> None:
@@ -48,6 +61,13 @@ async def _await_answers(house: House) -> None:
         about = one.package_id or f"{one.role} in {one.project_name}"
         diagnostics.warn(f"a {one.kind} ({about}) was sent, and its answer did not come: it may have been carried out")
     diagnostics.note("See what became of it: expb-tui agent work list")
+
+
+def warn_of_exposure(store: ProfileStore) -> None:
+    """Say it where other users can get at the credentials of the profile file."""
+    if who := store.exposed():
+        path = shlex.quote(str(store.path))
+        diagnostics.warn(f"{who} {store.path}, which holds credentials; chmod 600 {path} mends it, or our next write")
 
 
 def named_profile(ctx: click.Context, name: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from expb_tui.cli import diagnostics, inputs
-from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
+from expb_tui.core.errors import SignInNeeded, UsageError
 from expb_tui.present import envelopes, leases, packages
 
 if TYPE_CHECKING:
@@ -55,12 +55,9 @@ async def bare_token(house: House) -> Session | None:
 
 
 async def settle_cut_off(house: House) -> None:
-    """Find out what became of requests whose sender died, and say what is still not known (hazards 4)."""
-    if any(not one.waiting for one in await house.desk.pending()):
-        try:
-            await house.desk.resolve(await house.session())
-        except ExpbError as error:
-            diagnostics.warn(str(error))
+    """Find out what became of what was left behind, and say what is still not known (hazards 4 and 5)."""
+    for error in await house.desk.settle_left_over(lambda name: house.session(name or None)):
+        diagnostics.warn(str(error))
     for one in await house.desk.pending():
         about = one.package_id or f"{one.role} in {one.project_name}"
         state = "is still under way" if one.waiting else "was cut off, and its outcome is not known"

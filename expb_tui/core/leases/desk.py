@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from expb_tui.core.api.failures import RequestFailure
 from expb_tui.core.api.work import WorkApi, saved_answer
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
+from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases import claims, recovery, submits, unsaved, upkeep
 from expb_tui.core.leases.confirming import ended, task_id_of
 from expb_tui.core.leases.context import Context
@@ -160,6 +161,14 @@ class Desk:
         settled = await self._shielded(recovery.resolve(self._context, session))
         out = [await self._context.held(item) if isinstance(item, PackageRow) else item.held for item in settled]
         return [held for held in out if held is not None]
+
+    async def settle_left_over(self, sessions: Callable[[str], Awaitable[Session]]) -> list[ExpbError]:
+        """Settle what dead processes and a damaged journal left, each with the profile that it belongs to.
+
+        One question to the journal while there is nothing; ``sessions`` gives a profile's session (``""``: the token
+        without a profile). Returns what stood in the way; the rest stays for the next time.
+        """
+        return await self._shielded(recovery.settle_left_over(self._context, sessions))
 
     async def held(self, *, session: Session | None = None, everything: bool = False) -> list[HeldPackage]:
         """Packages on this host, soonest end first; no network. Ended ones for a day, or all with ``everything``.
