@@ -296,8 +296,8 @@ async def test_a_journal_that_cannot_be_written_does_not_stop_renewals(
         assert {note.error.code for note in notes if note.error} == {"busy-journal"}
         stopped.execute("ROLLBACK")
         stopped.close()
-        await asyncio.sleep(0.5)
+        async with asyncio.timeout(10):
+            while not (held := await desk.get(claim.held.uid)).usable:
+                await asyncio.sleep(0.05)
         keeper.cancel()
-        held = await desk.get(claim.held.uid)
-        assert held.usable
         assert (await desk.journal.tokens())[0].get_secret_value() == upstream.tokens[held.uid]

@@ -170,9 +170,9 @@ class WorkApi:
                     continue
         return [item for item in found if item.package is not None]
 
-    async def read(self, session: Session, package_id: str) -> PackageAnswer:
-        """The package as it is now; never with a token."""
-        answer = await session.request("GET", self.path("package", package=package_id))
+    async def read(self, session: Session, package_id: str, *, in_bulk: bool = False) -> PackageAnswer:
+        """The package as it is now; never with a token. ``in_bulk``: one of very many reads."""
+        answer = await session.request("GET", self.path("package", package=package_id), in_bulk=in_bulk)
         return _about(package_id, answer)
 
     async def renew(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.api.work import PackageAnswer, WorkApi
 from expb_tui.core.clock import Clock, boot_id
-from expb_tui.core.leases.credentials import Credentials, ProfileLook
+from expb_tui.core.leases.credentials import Credentials
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import HeldPackage, LeaseTimes, NotHeld
 from expb_tui.core.leases.owner import this_process
 from expb_tui.core.leases.schema import Intent, PackageRow, Pin
 
 if TYPE_CHECKING:
+    from expb_tui.core.leases.saving import Saver
     from expb_tui.core.profiles.session import Session
 
 
@@ -29,6 +30,12 @@ class Context:
     api: WorkApi
     clock: Clock
     patience: float
+    saver: Saver | None = None
+    """Where a renewer's answers are journaled; None: at once, each by itself."""
+
+    async def save(self, told: PackageRow, known: PackageRow) -> PackageRow:
+        """Journal an answer about the package ``known``. ``FileProblem``; from a renewer's saver ``NotJournaled``."""
+        return await (self.saver.save(told, known) if self.saver else self.journal.merge(told))
 
     async def row(self, session: Session, package_id: str) -> PackageRow:
         """The journaled package, after making sure that ``session`` may act for it. ``NotHeld``, ``NoCredential``."""
@@ -110,5 +117,5 @@ class Context:
 
     async def held(self, row: PackageRow) -> HeldPackage:
         """A row as a face sees it."""
-        problem = ProfileLook(self.credentials.store).problem(row.pin) if row.pin.profile_name else ""
+        problem = self.credentials.look().problem(row.pin) if row.pin.profile_name else ""
         return (await self.journal.overview()).held(row, self.clock, problem)

@@ -41,8 +41,10 @@ def mismatch(pin: Pin, profile: Profile | None) -> str:
 class ProfileLook:
     """The profile files as they are at one moment; each is read once."""
 
-    def __init__(self, store: ProfileStore) -> None:
+    def __init__(self, store: ProfileStore, *, only_ours: bool = False) -> None:
+        """``only_ours``: other profile files are read each time, because nothing tells when they change."""
         self._store = store
+        self._only_ours = only_ours
         self._read: dict[str, Profiles | ExpbError] = {}
 
     def problem(self, pin: Pin) -> str:
@@ -55,13 +57,15 @@ class ProfileLook:
         return mismatch(pin, found.by_name.get(pin.profile_name))
 
     def _profiles(self, path: str) -> Profiles | ExpbError:
-        if path not in self._read:
-            store = self._store if path == str(self._store.path) else ProfileStore(Path(path))
-            try:
-                self._read[path] = store.read()
-            except ExpbError as error:
-                self._read[path] = error
-        return self._read[path]
+        ours = path == str(self._store.path)
+        if path in self._read and (ours or not self._only_ours):
+            return self._read[path]
+        try:
+            found: Profiles | ExpbError = (self._store if ours else ProfileStore(Path(path))).read()
+        except ExpbError as error:
+            found = error
+        self._read[path] = found
+        return found
 
 
 class Credentials:
@@ -70,6 +74,14 @@ class Credentials:
     def __init__(self, store: ProfileStore) -> None:
         self.store = store
         self._principals: WeakKeyDictionary[Session, Principal] = WeakKeyDictionary()
+        self._look: tuple[object, ProfileLook] | None = None
+
+    def look(self) -> ProfileLook:
+        """Our profile file as it is now; it is read again only where it has changed."""
+        stamp = self.store.stamp()
+        if self._look is None or self._look[0] != stamp:
+            self._look = stamp, ProfileLook(self.store, only_ours=True)
+        return self._look[1]
 
     async def principal(self, session: Session) -> Principal:
         """Asked once a session: its credential id stays the same through refreshes (contract, 1.6)."""
@@ -98,7 +110,7 @@ class Credentials:
             problem = f"it is on {clean(pin.endpoint)}, and this credential is for {clean(session.endpoint)}"
         elif not session.explicit:
             acting = replace(pin, profile_name=session.profile.name, profile_file=str(self.store.path))
-            problem = ProfileLook(self.store).problem(acting)
+            problem = self.look().problem(acting)
             if not problem and pin.profile_file not in ("", acting.profile_file):
                 problem = f"it was claimed with a profile of {clean(pin.profile_file)}"
         if not problem and not (session.profile.account_id and session.profile.agent_id):
@@ -112,4 +124,4 @@ class Credentials:
         """This (authorized) session's profile should keep the package, because the one that claimed it cannot."""
         if session.explicit or session.profile.name == row.pin.profile_name:
             return False
-        return bool(ProfileLook(self.store).problem(row.pin))
+        return bool(self.look().problem(row.pin))

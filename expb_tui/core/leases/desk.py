@@ -40,6 +40,7 @@ from expb_tui.core.text import clean
 from expb_tui.wire.work import LEASE_HEADER, canonical_role
 
 if TYPE_CHECKING:
+    from expb_tui.core.leases.saving import Saver
     from expb_tui.core.leases.unsaved import UnsavedClaim
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
@@ -247,21 +248,20 @@ class Desk:
             _, late = await asyncio.wait(self._under_way, timeout=self._closing)
             self._closing = 0.0 if late else _CLOSING
 
-    async def keep(
-        self, session: Session, held: HeldPackage, *, unsaved: PackageRow | None = None
-    ) -> RenewOutcome | None:
-        """Renew a due lease once, unless another process does or did it (None). For the renewer.
+    async def keep(self, session: Session, row: PackageRow, saver: Saver, *, tries: int) -> PackageRow:
+        """For the renewer, in the turn that it has: renew a due lease once. See ``upkeep.keep``."""
+        return await upkeep.keep(replace(self._context, saver=saver), session, row, tries=tries)
 
-        Raises ``NotJournaled`` where the renewal was confirmed and cannot be saved; its row is the next ``unsaved``.
-        """
-        return await self._shielded(upkeep.keep(self._context, session, held.uid, held.endpoint, unsaved))
-
-    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Quitting or cancelling must not tear down a request in flight: it goes on, and its answer is journaled."""
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start something that must not be torn down with its caller; ``aclose`` waits for it."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        return task
+
+    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Quitting or cancelling must not tear down a request in flight: it goes on, and its answer is journaled."""
+        return await asyncio.shield(self.begin(work))
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)

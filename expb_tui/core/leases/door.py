@@ -77,6 +77,11 @@ class Door:
         self._watch_lock = threading.Lock()
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Nothing more can be read or written."""
+        return self._closed
+
     def version(self) -> int:
         """A number that changes with every commit of any process; microseconds, never waits for a writer."""
         with self._watch_lock:

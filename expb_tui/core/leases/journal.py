@@ -23,6 +23,7 @@ from expb_tui.core.leases.owner import Owner
 from expb_tui.core.leases.salvage import Salvaged
 from expb_tui.core.leases.schema import (
     ENDED_PHASES,
+    LEASE_COLUMNS,
     MIGRATIONS,
     Intent,
     PackageRow,
@@ -102,6 +103,16 @@ class KeptPin:
     expires_at: datetime | None
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Packages, without their documents, that were written after a number; ``number`` is the newest write's."""
+
+    packages: list[PackageRow]
+    number: int
+    rows: int
+    """How many packages there are in all: fewer than before where some were forgotten."""
+
+
 class Journal:
     """Opens on first use. Raises what ``Door`` raises."""
 
@@ -113,6 +124,11 @@ class Journal:
     def folder(self) -> Path:
         """Where the locks of packages stand too."""
         return self.path.parent
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more can be read or written."""
+        return self._door.closed
 
     def version(self) -> int:
         """A number that changes with every commit of any process; microseconds, never waits for a writer."""
@@ -193,6 +209,30 @@ class Journal:
     async def merge(self, row: PackageRow) -> PackageRow:
         """Take in what the server said of a package; the rules are ``schema.merged``'s."""
         return await self._door.write(lambda db: _merge(db, row), critical=True)
+
+    async def changes(self, since: int) -> Changes:
+        """What was written after the number ``since``; with -1 every package that has a token."""
+
+        def look(db: sqlite3.Connection) -> Changes:
+            where = "changed > ?" if since >= 0 else "changed > ? AND token IS NOT NULL"
+            statement = f"SELECT {LEASE_COLUMNS} FROM package WHERE {where}"  # noqa: S608 - own words
+            db.execute("BEGIN")
+            try:
+                number, rows = db.execute("SELECT coalesce(max(changed), 0), count(*) FROM package").fetchone()
+                return Changes([PackageRow.of(row) for row in db.execute(statement, (since,))], number, rows)
+            finally:
+                db.execute("COMMIT")
+
+        return await self._door.read(look)
+
+    async def merge_renewals(self, rows: Iterable[PackageRow]) -> list[PackageRow | None]:
+        """Take in many answers about journaled packages at once; None for one that has been forgotten meanwhile."""
+        answers = list(rows)
+
+        def take_in(db: sqlite3.Connection) -> list[PackageRow | None]:
+            return [_merge(db, row) if _known(db, row) else None for row in answers]
+
+        return await self._door.write(take_in, critical=True)
 
     async def lose(self, row_id: int, code: str, reason: str, *, token: SecretStr | None) -> PackageRow:
         """Mark a lease as lost, unless a newer token than ``token`` has been journaled meanwhile."""
@@ -397,16 +437,23 @@ def _prune(db: sqlite3.Connection, now: datetime) -> None:
     )
 
 
+def _known(db: sqlite3.Connection, row: PackageRow) -> bool:
+    found = db.execute("SELECT 1 FROM package WHERE endpoint = ? AND uid = ?", (row.pin.endpoint, row.uid)).fetchone()
+    return found is not None
+
+
 def _merge(db: sqlite3.Connection, row: PackageRow) -> PackageRow:
-    found = db.execute("SELECT * FROM package WHERE endpoint = ? AND uid = ?", (row.pin.endpoint, row.uid)).fetchone()
+    columns = "*" if row.document is not None else LEASE_COLUMNS
+    statement = f"SELECT {columns} FROM package WHERE endpoint = ? AND uid = ?"  # noqa: S608 - own words
+    found = db.execute(statement, (row.pin.endpoint, row.uid)).fetchone()
     old = PackageRow.of(found) if found else None
     new = merged(old, row)
     if old is None:
         return replace(new, id=_insert(db, "package", new.columns()))
     if new != old:
-        columns = new.columns()
-        sets = ", ".join(f"{name} = ?" for name in columns)
-        db.execute(f"UPDATE package SET {sets} WHERE id = ?", (*columns.values(), old.id))  # noqa: S608 - own names
+        values = new.columns()
+        sets = ", ".join(f"{name} = ?" for name in values)
+        db.execute(f"UPDATE package SET {sets} WHERE id = ?", (*values.values(), old.id))  # noqa: S608 - own names
     return new
 
 

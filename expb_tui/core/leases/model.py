@@ -331,7 +331,7 @@ class Unresolved(ExpbError):
 class NotJournaled(FileProblem):
     """A renewal was confirmed, but the journal cannot be written; ``row`` is what it should hold."""
 
-    def __init__(self, problem: FileProblem, row: PackageRow) -> None:
+    def __init__(self, problem: ExpbError, row: PackageRow) -> None:
         super().__init__(problem.what, cause=problem.cause, next_step=problem.next_step, code=problem.code)
         self.row = row
 

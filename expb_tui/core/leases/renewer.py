@@ -1,20 +1,23 @@
-"""Keeps leases alive in the process that runs it: the cockpit, a waiting command, later the keeper (hazards 1 to 5)."""
+"""Keeps leases alive in the process that runs it: the keeper, the cockpit, a waiting command (hazards 1 to 5 and 10).
+
+It must do for two thousand leases of a minute at a tenth of a processor: some seventy requests a second. So nothing is
+asked of the journal for a single lease: the schedule follows what was written to it, turns are two system calls, and
+answers are journaled many at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
-from expb_tui.core.errors import ExpbError, FileProblem
-from expb_tui.core.leases.model import HeldPackage, LeaseState, NotJournaled
-from expb_tui.core.leases.schema import PackageRow
-from expb_tui.core.leases.states import held_of
+from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.model import HeldPackage, NotJournaled
+from expb_tui.core.leases.saving import Saver
+from expb_tui.core.leases.schedule import Lease, Picks, Schedule
+from expb_tui.core.leases.turns import Turns
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
@@ -25,18 +28,22 @@ SessionSource = Callable[[HeldPackage], Awaitable["Session"]]
 
 _STEP = 1.0
 """Seconds between two looks at the clock: after a suspend a due lease is seen within this time."""
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 15.0
-_NEAR_END = 20.0
-"""Seconds before its end from which a lease is tried once a second (hazards 10)."""
-_AT_ONCE = 16
-"""Renewals under way at one time."""
-_SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing
+_SHORTEST_STEP = 0.1
+"""What falls due within this time is begun together."""
+_AT_ONCE = 512
+"""Renewals under way at one time; two thousand that fall due at once are asked for within seconds."""
+_TURN_WAIT = 1.0
+"""Seconds until it is looked again whether somebody else's turn is over."""
+_URGENT_SHARE = 1 / 6
+"""With less left of a lease it counts for more than the order: whoever has the turn may have been stopped."""
 
 
 @dataclass(frozen=True)
 class RenewalNote:
-    """Something that happened while keeping leases: a renewal (``error`` None), a failed try, a loss."""
+    """Something that happened while keeping leases: a renewal (``error`` None), a failed try, a loss.
+
+    An empty ``package_id``: something that concerns all of them, as a journal that cannot be written.
+    """
 
     package_id: str
     error: ExpbError | None
@@ -53,169 +60,134 @@ class Renewer:
         clock: Clock = SYSTEM_CLOCK,
         on_note: Callable[[RenewalNote], None] | None = None,
         bare: Session | None = None,
-        covers: Callable[[HeldPackage], bool] | None = None,
-        speaks_for: Callable[[HeldPackage], bool] | None = None,
+        covers: Picks | None = None,
+        speaks_for: Picks | None = None,
     ) -> None:
         """``bare`` is a session with a token that no profile holds: leases that it claimed are kept too.
 
-        ``covers`` picks the leases that this renewer is responsible for, of those that are kept; asked at each look.
-        ``speaks_for``: the token of that lease is in this process's memory, though no profile holds it; ``sessions`` is
-        then asked for it.
+        ``covers`` picks the leases that this renewer is responsible for, of those that are kept; asked when one is due
+        and at each look at all. ``speaks_for``: the token of that lease is in this process's memory, though no profile
+        holds it; ``sessions`` is then asked for it.
         """
         self._desk = desk
         self._sessions = sessions
         self._clock = clock
         self._on_note = on_note
         self._bare = bare
-        self._covers = covers
-        self._speaks_for = speaks_for
+        self._schedule = Schedule(desk.journal, desk.store, clock, covers=covers, speaks_for=speaks_for, bare=bare)
+        self._turns = Turns(desk.journal.folder)
+        self._saver = Saver(desk.journal, desk.begin, on_saved=self._saved)
+        self._busy: set[int] = set()
         self._stopping = False
-        self._leases: list[HeldPackage] = []
-        self._not_before: dict[int, float] = {}
-        self._pause: dict[int, float] = {}
-        self._busy: dict[int, asyncio.Task[None]] = {}
-        self._saving: asyncio.Task[None] | None = None
-        self._read: set[int] = set()
-        """Packages that were looked at after a reboot."""
-        self._unsaved: dict[int, PackageRow] = {}
-        """Confirmed renewals that the journal could not take: they count all the same, and are offered again."""
+        self._told: ExpbError | None = None
 
     @property
     def keeps(self) -> int:
         """How many leases it is responsible for at this moment."""
-        return sum(self._mine(held) and held.renew_in(self._clock) is not None for held in self._leases)
+        return sum(lease.covered and lease.due is not None for lease in self._schedule)
 
     @property
     def unsaved(self) -> int:
         """Renewals that are confirmed and not journaled yet."""
-        return len(self._unsaved)
+        return len(self._saver.unsaved)
+
+    @property
+    def journal_problem(self) -> ExpbError | None:
+        """Why the journal takes nothing, while that is so; renewals go on."""
+        return self._saver.problem
 
     def next_due(self) -> float | None:
         """Seconds until the next renewal (0: now); None where there is none to come."""
-        waits = [
-            max(due, self._not_before.get(held.row_id, 0.0) - self._clock.ticks())
-            for held in self._leases
-            if self._mine(held) and (due := held.renew_in(self._clock)) is not None
-        ]
-        return min(waits, default=None)
+        return self._schedule.next_due()
 
     def stop_starting(self) -> None:
         """Begin no renewal any more; those under way end and are journaled."""
         self._stopping = True
 
-    def _mine(self, held: HeldPackage) -> bool:
-        return held.kept and (self._covers is None or self._covers(held))
-
     async def run(self) -> None:
-        """Keep on until cancelled; a renewal in flight is then still journaled."""
-        seen: int | None = None
-        looked = -_LONGEST_PAUSE
+        """Keep on until cancelled; renewals in flight go on then, and are journaled: ``Desk.aclose`` waits for them."""
+        while True:
+            wait = _STEP
+            try:
+                await self._schedule.refresh(self._saver.unsaved)
+                if not self._stopping:
+                    await self._start()
+                    wait = max(_SHORTEST_STEP, self._schedule.next_look() or _STEP)
+            except ExpbError as problem:
+                self._note("", problem)
+            self._tell_of_journal()
+            await asyncio.sleep(min(_STEP, wait))
+
+    async def _start(self) -> None:
+        due = self._schedule.take_due()
+        ready: list[Lease] = []
+        for lease in due:
+            if lease.row.id in self._busy:
+                continue
+            if len(self._busy) + len(ready) >= _AT_ONCE:
+                self._schedule.postpone(lease, _SHORTEST_STEP)
+            elif self._turn(lease):
+                ready.append(lease)
+        if not ready:
+            return
+        # Somebody else may have renewed them before these turns began.
+        await self._schedule.refresh(self._saver.unsaved)
+        for lease in ready:
+            if self._schedule.due_now(lease):
+                self._busy.add(lease.row.id)
+                self._desk.begin(self._keep(lease))
+            else:
+                self._end_turn(lease.row.id)
+
+    def _turn(self, lease: Lease) -> bool:
+        row_id = lease.row.id
+        if row_id in self._turns or self._turns.take(row_id):  # kept from before, while its answer is not journaled
+            return True
+        times = lease.row.times
+        if times is not None and lease.remaining(self._clock) < times.lease_seconds * _URGENT_SHARE:
+            return True
+        self._schedule.postpone(lease, _TURN_WAIT)
+        return False
+
+    def _end_turn(self, row_id: int) -> None:
+        if row_id not in self._saver.unsaved and row_id not in self._busy:
+            self._turns.give_back(row_id)
+
+    def _saved(self, row_id: int) -> None:
+        self._end_turn(row_id)
+
+    async def _keep(self, lease: Lease) -> None:
+        row, uid = lease.row, lease.held.uid
+        problem: ExpbError | None = None
         try:
-            while True:
-                now = self._clock.ticks()
-                try:
-                    version = self._desk.journal.version()
-                    # Profiles and ends change without the journal: look again now and then.
-                    if version != seen or now - looked >= _LONGEST_PAUSE or self._due(self._leases):
-                        self._leases, seen, looked = await self._look(), version, now
-                    self._start(self._due(self._leases))
-                    if self._unsaved and (self._saving is None or self._saving.done()):
-                        self._saving = asyncio.create_task(self._save())
-                except ExpbError as problem:
-                    self._note("", problem)
-                await asyncio.sleep(_STEP)
-        finally:
-            for task in (*self._busy.values(), *filter(None, [self._saving])):
-                task.cancel()
-
-    async def _look(self) -> list[HeldPackage]:
-        leases = await self._desk.held(session=self._bare)
-        if self._speaks_for is None:
-            return leases
-        lent = [
-            held.state is LeaseState.NO_CREDENTIAL and self._mine(held) and self._speaks_for(held) for held in leases
-        ]
-        return [
-            replace(held, state=LeaseState.ACTIVE) if spoken_for else held
-            for held, spoken_for in zip(leases, lent, strict=True)
-        ]
-
-    def _due(self, leases: list[HeldPackage]) -> list[HeldPackage]:
-        now = self._clock.ticks()
-        return [
-            held
-            for held in leases
-            if self._mine(held)
-            and not self._stopping
-            and held.row_id not in self._busy
-            and (self._latest(held).renew_in(self._clock) == 0 or self._to_be_read(held))
-            and now >= self._not_before.get(held.row_id, now)
-        ]
-
-    def _latest(self, held: HeldPackage) -> HeldPackage:
-        unsaved = self._unsaved.get(held.row_id)
-        if unsaved is None or held.state is LeaseState.NO_CREDENTIAL:
-            return held
-        return held_of(unsaved, clock=self._clock)
-
-    def _to_be_read(self, held: HeldPackage) -> bool:
-        """A reboot came between: by this host's wall clock the lease may look long, or over, and be neither."""
-        unsure = held.times is not None and not held.times.verified() and held.row_id not in self._read
-        return unsure and held.has_token and (held.usable or held.state is LeaseState.EXPIRED)
-
-    async def _save(self) -> None:
-        for row_id, row in list(self._unsaved.items()):
-            with suppress(FileProblem):
-                await self._desk.journal.merge(row)
-                if self._unsaved.get(row_id) is row:
-                    del self._unsaved[row_id]
-
-    def _start(self, due: list[HeldPackage]) -> None:
-        soonest = sorted(due, key=lambda held: held.remaining(self._clock))
-        for held in soonest[: max(0, _AT_ONCE - len(self._busy))]:
-            task = asyncio.create_task(self._keep(held))
-            self._busy[held.row_id] = task
-            task.add_done_callback(partial(self._ended, held.row_id))
-
-    def _ended(self, row_id: int, _: asyncio.Task[None]) -> None:
-        self._busy.pop(row_id, None)
-
-    async def _keep(self, held: HeldPackage) -> None:
-        try:
-            bare = self._bare if not held.profile_name else None
-            session = bare or await self._sessions(held)
-            kept = await self._desk.keep(session, held, unsaved=self._unsaved.get(held.row_id))
-        except NotJournaled as problem:
-            self._unsaved[held.row_id] = problem.row
-            self._note(held.uid, problem)
-        except FileProblem as problem:
-            self._wait(held)
-            if problem.code != "locked":  # locked: another process is renewing it at this moment
-                self._note(held.uid, problem)
-        except ExpbError as problem:
-            self._wait(held)
-            self._note(held.uid, problem)
+            bare = self._bare if not lease.held.profile_name else None
+            session = bare or await self._sessions(lease.held)
+            now = await self._desk.keep(session, row, self._saver, tries=lease.tries)
+        except NotJournaled as unsaved:
+            now = unsaved.row
+        except ExpbError as failure:
+            problem = failure
         except Exception as defect:
             # A fault of ours must neither end the keeping of a lease unseen nor be tried again without pause.
-            self._wait(held)
-            what = f"The lease of the package {held.uid} was not renewed"
+            what = f"The lease of the package {uid} was not renewed"
             step = "It is tried again; please report this line"
-            self._note(held.uid, ExpbError(what, cause=f"internal error: {type(defect).__name__}", next_step=step))
+            problem = ExpbError(what, cause=f"internal error: {type(defect).__name__}", next_step=step)
+        self._busy.discard(row.id)
+        if problem is not None:
+            self._schedule.failed(lease, problem)
         else:
-            self._read.add(held.row_id)
-            self._not_before.pop(held.row_id, None)
-            self._pause.pop(held.row_id, None)
-            if kept is not None:
-                self._note(held.uid, None)
-                if kept.held.renew_in(self._clock) == 0:
-                    self._wait(held)  # a service that confirms and does not extend is not asked without pause
+            lease.was_read = True
+            again = self._schedule.put(now, self._saver.unsaved.get(row.id))
+            if again is not None and again.due is not None and again.due <= self._clock.ticks():
+                self._schedule.failed(again)  # a service that confirms and does not extend is not asked without pause
+        self._end_turn(row.id)
+        self._note(uid, problem)
 
-    def _wait(self, held: HeldPackage) -> None:
-        pause = self._pause.get(held.row_id, _FIRST_PAUSE)
-        self._pause[held.row_id] = min(pause * 2, _LONGEST_PAUSE)
-        left = self._latest(held).remaining(self._clock)
-        gap = 1.0 if left <= _NEAR_END else min(pause * _SPREAD.uniform(0.8, 1.2), left - _NEAR_END + 1.0)
-        self._not_before[held.row_id] = self._clock.ticks() + gap
+    def _tell_of_journal(self) -> None:
+        problem = self._saver.problem
+        if problem is not None and (self._told is None or problem.code != self._told.code):
+            self._note("", problem)
+        self._told = problem
 
     def _note(self, package_id: str, error: ExpbError | None) -> None:
         if self._on_note is not None:

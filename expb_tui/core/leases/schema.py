@@ -103,6 +103,12 @@ class Pin:
     profile_file: str
 
 
+LEASE_COLUMNS = (
+    "id, endpoint, account_id, agent_id, credential_id, profile_name, profile_file, uid, project_id, project_name,"
+    " role, version, phase, token, expires_at, absolute_expires_at, lease_seconds, server_date, sent_wall, sent_ticks,"
+    " sent_boot, renewals, lost_code, lost_reason, claimed_at, answered_at, kept, keeping_problem, changed"
+)
+"""A package without its document, which is most of it and of no interest to a renewal."""
 _PIN = ("endpoint", "account_id", "agent_id", "credential_id", "profile_name", "profile_file")
 
 
@@ -118,7 +124,8 @@ class PackageRow:
     version: int
     phase: str
     token: SecretStr | None
-    document: dict[str, Any] = field(repr=False)
+    document: dict[str, Any] | None = field(repr=False)
+    """What the server told; None where it is not read, or tells nothing new about the tasks."""
     times: LeaseTimes | None
     renewals: int
     claimed_at: datetime
@@ -143,7 +150,7 @@ class PackageRow:
             "version": self.version,
             "phase": self.phase,
             "token": self.token.get_secret_value() if self.token else None,
-            "document": json.dumps(self.document, ensure_ascii=True),
+            **({} if self.document is None else {"document": json.dumps(self.document, ensure_ascii=True)}),
             "expires_at": instant(times.expires_at) if times else None,
             "absolute_expires_at": instant(times.absolute_expires_at) if times else None,
             "lease_seconds": times.lease_seconds if times else None,
@@ -181,7 +188,7 @@ class PackageRow:
             row["version"],
             row["phase"],
             SecretStr(row["token"]) if row["token"] else None,
-            json.loads(row["document"]),
+            json.loads(row["document"]) if "document" in row.keys() else None,  # noqa: SIM118 - a row looks up values
             times,
             row["renewals"],
             _needed(row["claimed_at"]),
@@ -216,7 +223,7 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
         project_name=new.project_name or old.project_name,
         phase=new.phase or old.phase,
         token=new.token or old.token,
-        document=_with_tasks(new.document, old.document),
+        document=_with_tasks(new.document, old.document or {}) if new.document is not None else old.document,
         times=new.times or old.times,
         claimed_at=old.claimed_at,
         lost_code=old.lost_code,

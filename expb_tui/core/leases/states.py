@@ -84,14 +84,15 @@ def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[Leas
         return LeaseState.TOKEN_LOST, "The lease token never arrived here; another host may hold it", TOKEN_LOST_STEP
     if credential_problem:
         return LeaseState.NO_CREDENTIAL, credential_problem, NEXT_STEP
-    if times is not None and left is not None and not times.capped and left < times.lease_seconds * OVERDUE_SHARE:
+    late = times is not None and left is not None and not times.capped and left < times.lease_seconds * OVERDUE_SHARE
+    if late and row.kept:
         return LeaseState.OVERDUE, "No renewal has been confirmed in time", "Renew it now, or submit"
     return LeaseState.ACTIVE, "", ""
 
 
 def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: frozenset[str]) -> tuple[HeldTask, ...]:
     out = []
-    for item in tasks_in(row.document):
+    for item in tasks_in(row.document or {}):
         task_id = _text(item, "taskId", "task_id")
         given = item.get("input")
         out.append(

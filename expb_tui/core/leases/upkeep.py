@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer, RequestFailure, Unreachable
 from expb_tui.core.api.work import PackageAnswer
-from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.clock import Clock
+from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.claims import new_key
 from expb_tui.core.leases.confirming import ended, extended
 from expb_tui.core.leases.context import Context
-from expb_tui.core.leases.model import LeaseLost, NotJournaled, Raw, ReleaseOutcome, RenewOutcome, TokenLost, Unresolved
-from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow, merged
+from expb_tui.core.leases.model import LeaseLost, Raw, ReleaseOutcome, RenewOutcome, TokenLost, Unresolved
+from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow
 from expb_tui.core.leases.states import TOKEN_LOST_STEP, held_of
 from expb_tui.core.leases.turns import package_turn
 from expb_tui.core.secret import SecretStr
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
 
 LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
-_LOCK_PATIENCE = 15.0
+_TURN_PATIENCE = 15.0
 _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
-_URGENT_SHARE = 1 / 6
-_SHORTEST_TRY, _LONGEST_TRY = 3.0, 20.0
+_SHORTEST_TRY, _LONGEST_TRY = 2.0, 20.0
 """Seconds that one renewal may take: a server that hangs must leave time for another try."""
+_TRY_SHARES = (1 / 6, 1 / 5, 1 / 4, 1 / 3, 1 / 2)
+"""Shares of what is left of a lease that its renewer's tries may take, one after the other."""
 
 Verdict = Literal["retry", "ended", "unclear"]
 
@@ -84,7 +85,7 @@ async def judge(
         return "retry", now
     if not locked and now.phase not in ENDED_PHASES:
         # Somebody may be renewing at this moment, with the new token in an answer that is not journaled yet.
-        async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+        async with package_turn(context.journal.folder, row.id, patience=_TURN_PATIENCE):
             now = await _journaled(context, row)
     if now.phase not in ENDED_PHASES and not _newer_token(now, row):
         now, _ = await read(context, session, row)
@@ -106,23 +107,33 @@ async def _journaled(context: Context, row: PackageRow) -> PackageRow:
 
 
 def _newer_token(now: PackageRow, used: PackageRow) -> bool:
-    return now.token is not None and now.token != used.token
+    """``used`` may be ahead of the journal, where that cannot be written."""
+    return now.token is not None and now.token != used.token and now.version >= used.version
 
 
-async def read(context: Context, session: Session, row: PackageRow) -> tuple[PackageRow, PackageAnswer]:
-    """Read the package and journal it."""
-    answer = await context.api.read(session, row.uid)
-    return await context.journal.merge(context.row_of(answer, row.pin)), answer
+async def read(
+    context: Context, session: Session, row: PackageRow, *, in_bulk: bool = False
+) -> tuple[PackageRow, PackageAnswer]:
+    """Read the package and journal it; ``in_bulk``: one of very many reads."""
+    answer = await context.api.read(session, row.uid, in_bulk=in_bulk)
+    return await context.save(context.row_of(answer, row.pin), row), answer
 
 
-async def renew_once(context: Context, session: Session, row: PackageRow) -> RenewOutcome:
-    """One try with a fresh key, under the package's lock that the caller holds."""
+@dataclass(frozen=True)
+class Renewed:
+    """How one try ended: the kind of a ``RenewOutcome``, the package as journaled, and the answer as it came."""
+
+    kind: Literal["renewed", "capped", "ended"]
+    row: PackageRow
+    raw: Any = field(default=None, repr=False)
+
+
+async def renew_once(context: Context, session: Session, row: PackageRow, *, within: float) -> Renewed:
+    """One try with a fresh key, in the package's turn that the caller has; ``within``: seconds for the answer."""
     await context.credentials.authorize(session, row.pin)
     for _ in range(_TOKEN_TRIES):
         token = usable_token(row)
         try:
-            left = row.times.remaining(context.clock) if row.times else _LONGEST_TRY
-            within = min(_LONGEST_TRY, max(_SHORTEST_TRY, left / 2))
             answer = extended(await context.api.renew(session, row.uid, token, key=new_key(), within=within))
         except BadAnswer as failure:
             return await _after_odd_answer(context, session, row, failure)
@@ -131,10 +142,10 @@ async def renew_once(context: Context, session: Session, row: PackageRow) -> Ren
                 raise
             if problem.code == "lease-limit":
                 now, seen = await read(context, session, row)
-                return RenewOutcome("capped", await context.held(await _capped(context, now)), Raw(seen.raw))
+                return Renewed("capped", await _capped(context, now), seen.raw)
             verdict, row = await judge(context, session, row, problem, locked=True)
             if verdict == "ended":
-                return RenewOutcome("ended", await context.held(row))
+                return Renewed("ended", row)
             if verdict == "unclear":
                 raise
             continue
@@ -142,27 +153,29 @@ async def renew_once(context: Context, session: Session, row: PackageRow) -> Ren
     raise lost_error(row)
 
 
-async def _after_odd_answer(context: Context, session: Session, row: PackageRow, failure: BadAnswer) -> RenewOutcome:
+def within(row: PackageRow, clock: Clock, share: float) -> float:
+    """Seconds to wait for the answer to a renewal: a share of what is left, so that there is time for further tries."""
+    left = row.times.remaining(clock) if row.times else _LONGEST_TRY
+    return min(_LONGEST_TRY, max(_SHORTEST_TRY, left * share))
+
+
+async def _after_odd_answer(context: Context, session: Session, row: PackageRow, failure: BadAnswer) -> Renewed:
     """What answered did not confirm the renewal: the package itself tells whether its lease runs longer now."""
     try:
         now, seen = await read(context, session, row)
     except RequestFailure:
         raise failure from None
     if now.phase in ENDED_PHASES:
-        return RenewOutcome("ended", await context.held(now), Raw(seen.raw))
+        return Renewed("ended", now, seen.raw)
     if now.times is None or (row.times is not None and now.times.expires_at <= row.times.expires_at):
         raise failure
-    return RenewOutcome("renewed", await context.held(now), Raw(seen.raw))
+    return Renewed("renewed", now, seen.raw)
 
 
-async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> RenewOutcome:
-    told = context.row_of(answer, row.pin)
-    try:
-        kept = await context.journal.merge(told)
-    except FileProblem as problem:
-        raise NotJournaled(problem, merged(row, told)) from problem
+async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> Renewed:
+    kept = await context.save(context.row_of(answer, row.pin), row)
     if kept.phase in ENDED_PHASES:
-        return RenewOutcome("ended", await context.held(kept), Raw(answer.raw))
+        return Renewed("ended", kept, answer.raw)
     # Some servers answer a renewal at the cap with the same end instead of lease-limit.
     capped = kept.times is not None and kept.times.capped and row.times is not None
     same_end = (
@@ -170,7 +183,7 @@ async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> 
     )
     if same_end:
         kept = await _capped(context, kept)
-    return RenewOutcome("capped" if same_end else "renewed", await context.held(kept), Raw(answer.raw))
+    return Renewed("capped" if same_end else "renewed", kept, answer.raw)
 
 
 async def _capped(context: Context, row: PackageRow) -> PackageRow:
@@ -178,7 +191,7 @@ async def _capped(context: Context, row: PackageRow) -> PackageRow:
     if row.times is None or row.times.capped:
         return row
     times = replace(row.times, absolute_expires_at=row.times.expires_at)
-    return await context.journal.merge(replace(row, times=times))
+    return await context.save(replace(row, times=times), row)
 
 
 async def renew(context: Context, session: Session, package_id: str) -> RenewOutcome:
@@ -187,13 +200,16 @@ async def renew(context: Context, session: Session, package_id: str) -> RenewOut
     usable_token(row)
     until = context.clock.ticks() + context.patience
     pause = _PAUSE
-    async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+    async with package_turn(context.journal.folder, row.id, patience=_TURN_PATIENCE):
         while True:
             row = await context.journal.package(row.uid, row.pin.endpoint) or row
             if row.phase in ENDED_PHASES:
                 return RenewOutcome("ended", await context.held(row))
             try:
-                return await renew_once(context, session, row)
+                done = await renew_once(context, session, row, within=within(row, context.clock, 1 / 2))
+                return RenewOutcome(
+                    done.kind, await context.held(done.row), None if done.raw is None else Raw(done.raw)
+                )
             except RequestFailure as failure:
                 wait = _next_try(failure, pause)
                 if wait is None or context.clock.ticks() + wait > until:
@@ -202,37 +218,21 @@ async def renew(context: Context, session: Session, package_id: str) -> RenewOut
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-async def keep(
-    context: Context, session: Session, package_id: str, endpoint: str, unsaved: PackageRow | None
-) -> RenewOutcome | None:
-    """Renew a lease that is due, unless another process does or did it; one try. For the renewer.
+async def keep(context: Context, session: Session, row: PackageRow, *, tries: int) -> PackageRow:
+    """Renew a lease that is due, in its turn that the caller has; one try. For the renewer.
 
-    After a reboot the package is read first (hazards 1): only then is it known how much of the lease is left.
-
-    ``unsaved`` is a later answer than the journal holds. Raises ``NotJournaled`` where this one cannot be saved either.
+    ``row`` is the newest that is known of it, ``tries`` how many have failed in a row: a service that is slow is given
+    longer each time. After a reboot the package is read first (hazards 1): only then is it known how much of the lease
+    is left. Gives the package as it is now, whether or not it had to be renewed. Raises ``NotJournaled`` where the
+    renewal is confirmed and cannot be saved.
     """
-    row = await context.journal.package(package_id, endpoint)
-    if row is None:
-        return None
-    async with AsyncExitStack() as stack:
-        try:
-            await stack.enter_async_context(package_turn(context.journal.folder, row.id, patience=0.0))
-        except FileProblem as problem:
-            if problem.code != "locked" or not _urgent(context, row):
-                raise
-            # Whoever holds it may have been stopped: near the end the lease counts for more than the order.
-        row = await context.journal.package(package_id, endpoint) or row
-        if unsaved is not None and unsaved.version >= row.version:
-            row = unsaved
-        if row.times is not None and not row.times.verified():
-            row, _ = await read(context, session, row)
+    if row.times is not None and not row.times.verified():
+        await context.credentials.authorize(session, row.pin)
+        row, _ = await read(context, session, row, in_bulk=True)
         if held_of(row, clock=context.clock).renew_in(context.clock) != 0:
-            return None
-        return await renew_once(context, session, row)
-
-
-def _urgent(context: Context, row: PackageRow) -> bool:
-    return row.times is not None and row.times.remaining(context.clock) < row.times.lease_seconds * _URGENT_SHARE
+            return row
+    share = _TRY_SHARES[min(tries, len(_TRY_SHARES) - 1)]
+    return (await renew_once(context, session, row, within=within(row, context.clock, share))).row
 
 
 def _next_try(failure: RequestFailure, pause: float) -> float | None:
@@ -246,7 +246,7 @@ def _next_try(failure: RequestFailure, pause: float) -> float | None:
 async def release(context: Context, session: Session, package_id: str) -> ReleaseOutcome:
     """Give a package back. See ``Desk.release``."""
     row = await context.row(session, package_id)
-    async with package_turn(context.journal.folder, row.id, patience=_LOCK_PATIENCE):
+    async with package_turn(context.journal.folder, row.id, patience=_TURN_PATIENCE):
         row, seen = await read(context, session, row)
         if row.phase in ENDED_PHASES:
             return ReleaseOutcome("ended", await context.held(row), Raw(seen.raw))
