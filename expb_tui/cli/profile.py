@@ -35,9 +35,12 @@ def profile() -> None:
 
 
 def _store() -> ProfileStore:
+    from expb_tui.cli.acting import warn_of_exposure
     from expb_tui.core.profiles.store import ProfileStore
 
-    return ProfileStore()
+    store = ProfileStore()
+    warn_of_exposure(store)
+    return store
 
 
 def _entry(profile: Profile, profiles: Profiles) -> dict[str, Any]:
