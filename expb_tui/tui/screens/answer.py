@@ -27,6 +27,7 @@ from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.controls import LineButton
 from expb_tui.tui.widgets.form import FormView
 from expb_tui.tui.widgets.form_rows import FormRow, Rows, row_around, rows_around
+from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.words import Words, line
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _SAVED = "saved as you type"
 _NOT_SAVED = "draft NOT saved"
+_KEPT = "draft kept, read only"
 
 
 class Desk(Protocol):
@@ -64,6 +66,7 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
     AnswerPanel:focus-within { border: round $accent; border-title-color: $accent; border-title-style: bold; }
     AnswerPanel.-ascii { border: ascii $edge; }
     AnswerPanel.-ascii:focus-within { border: ascii $accent; }
+    AnswerPanel #answer-rests { margin: 0 1 1 0; }
     AnswerPanel .answer--end { height: 1; margin: 0 0 1 2; }
     """
 
@@ -87,6 +90,9 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         """What the server or the search for secrets said, by field; until the next change."""
         self._last: dict[str, Any] = {}
         self._closing = False
+        self._resting = Words(widget_id="answer-rests")
+        self._resting.display = False
+        self._at_rest = False
 
     @property
     def ready(self) -> bool:
@@ -96,6 +102,7 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
     async def load(self, task: HeldTask, role: str, values: Mapping[str, Any], text: str | None) -> None:
         """Show the form of ``task`` with a draft; ``text`` is one that could not be read when it was saved."""
         self.set_class(host(self).ascii_only, "-ascii")
+        await self.mount(self._resting)
         try:
             form = self._form = form_for(role, task.task_id, task.input)
         except ExpbError as error:
@@ -135,9 +142,25 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         if error is not None:
             host(self).complain(error)
         if error is not None or saved:
-            words = _NOT_SAVED if error is not None else _SAVED
+            words = _NOT_SAVED if error is not None else _KEPT if self._at_rest else _SAVED
             if self.border_subtitle != words:
                 self.border_subtitle = words
+
+    def rest(self, words: Sequence[Line]) -> None:
+        """Nothing can be submitted any more, as ``words`` say: the answers can be read and not changed.
+
+        Without words they can be changed again.
+        """
+        self._at_rest = bool(words)
+        self._resting.set_lines(*words)
+        self._resting.display = self._at_rest
+        for button in self.query("#answer-review"):
+            button.disabled = self._at_rest
+        if self.border_subtitle != _NOT_SAVED:
+            self.border_subtitle = _KEPT if self._at_rest else _SAVED
+        self._rest(self.broken)
+        if words:
+            self.scroll_home(animate=False)
 
     def flush_soon(self) -> None:
         """Write what waits, beside the keys; trouble is told in the border."""
@@ -307,11 +330,13 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
     def _rest(self, error: drafts.DraftError | None) -> None:
         self.broken = error
         if self._view is not None:
-            self._view.disabled = error is not None
+            self._view.disabled = error is not None or self._at_rest
 
     # Keys and buttons
 
     def can(self, action_id: str) -> bool:
+        if action_id in ("form.review", "form.add", "form.remove") and self._at_rest:
+            return False
         if action_id == "form.look":
             return not self.screen.has_class("-wide")
         if action_id == "form.add":

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.25
 """Seconds without a further change after which a draft is written."""
+LONGEST = 1.0
+"""Seconds after which it is written though the typing goes on."""
 
 
 class DraftKeeper:
@@ -32,6 +34,8 @@ class DraftKeeper:
         self._tell = on_change
         self._waiting: tuple[dict[str, Any], str | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._since: float | None = None
+        """When the oldest change was typed that no write has begun for."""
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -46,7 +50,10 @@ class DraftKeeper:
         self._tell(False, None)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._due)
+        loop = asyncio.get_running_loop()
+        if self._since is None:
+            self._since = loop.time()
+        self._timer = loop.call_at(min(loop.time() + PAUSE, self._since + LONGEST), self._due)
 
     def _due(self) -> None:
         self._timer = None
@@ -71,6 +78,7 @@ class DraftKeeper:
             if self._waiting is None:
                 return None
             values, text = waiting = self._waiting
+            self._since = None
             try:
                 await self._desk.save_draft(self._package_uid, self._task_id, values, text=text)
             except ExpbError as error:

@@ -46,11 +46,11 @@ class WholePackage(PackagePane):
         held = self.shown if self.is_attached else None
         if held is None:
             return self._state
-        left = f"{rows.left(held, self.clock).text} left  " if not held.state.ended else ""
+        left = f"{rows.left(held, self.clock).text} left  " if rows.left(held, self.clock).next_change else ""
         return (
             *self._state,
             *((Cell("  "),) if self._state else ()),
-            *((Cell(left, rows.urgency(held, self.clock)),) if left else ()),
+            *((Cell(left, rows.urgency(held, self.clock, self.bridge.keeper.keeping(held))),) if left else ()),
             rows.state(held, self.glyphs),
         )
 
@@ -69,8 +69,10 @@ class WholePackage(PackagePane):
 
     def can(self, action_id: str) -> bool:
         task, held = self.chosen, self.shown
-        if action_id in ("package.edit", "package.fail"):
-            return held is not None and task is not None and task.open and not task.submitted
+        if action_id == "package.edit":
+            return held is not None and task is not None and not task.submitted and (task.open or task.has_draft)
+        if action_id == "package.fail":
+            return held is not None and held.usable and task is not None and task.open and not task.submitted
         if action_id == "package.receipts":
             return held is not None
         return super().can(action_id)

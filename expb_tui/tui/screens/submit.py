@@ -51,6 +51,8 @@ class SubmitScreen(Dialog["Receipt | None"]):
         self._body = dict(body)
         self._held: HeldPackage | None = None
         self._sending = False
+        self._told: str | None = None
+        """The state of the lease that was said to rule sending out."""
         self.problems: dict[str, str] = {}
 
     def compose_body(self) -> ComposeResult:
@@ -68,11 +70,6 @@ class SubmitScreen(Dialog["Receipt | None"]):
         except ExpbError as error:
             self._say(*error_lines(error, host(self).look.glyphs))
             return
-        if not self._held.usable:
-            self._say(
-                line(f"{host(self).look.glyphs.bad} The lease is {self._held.state.value}.", Tone.BAD),
-                line(f"  {clean(self._held.reason)} {clean(self._held.next_step)} The draft stays on this host."),
-            )
         self._tick()
         self.set_interval(1.0, self._tick)
 
@@ -82,26 +79,35 @@ class SubmitScreen(Dialog["Receipt | None"]):
         words.display = bool(lines)
 
     def _tick(self) -> None:
-        held = self._held
+        known = (item for item in host(self).bridge.held or () if item.uid == self._uid)
+        held = self._held = next(known, self._held)
         if held is None:
             return
+        if not held.usable and not self._sending and held.state != self._told:
+            self._told = held.state
+            self._say(
+                line(f"{host(self).look.glyphs.bad} The lease is {clean(held.word)}.", Tone.BAD),
+                line(f"  {clean(held.reason)}. {clean(held.next_step)}.", Tone.WARN),
+                line("  Nothing has been sent. What you typed is kept on this host."),
+            )
+            self.show_keys()
         left = leases.left(held, self._house.clock)
         facts: list[tuple[str, Cell]] = [
             ("to", cell(held.endpoint, Tone.LINK)),
             ("as", cell(held.profile_name or "a token without a profile")),
             ("project", cell(held.project_name or held.project_id)),
             ("task", cell(f"{self._body.get('taskId')} ({held.role})")),
-            ("left", Cell(left.text, leases.urgency(held, self._house.clock))),
+            ("left", Cell(left.text, leases.urgency(held, self._house.clock, host(self).bridge.keeper.keeping(held)))),
         ]
         if "output" in self._body:
             facts.append(("sha256", cell(output_digest(self._body["output"]), Tone.DIM)))
         self.query_one("#submit-facts", Words).set_lines(*facts_lines(facts))
 
     def can(self, action_id: str) -> bool:
-        return action_id != "submit.send" or not self._sending
+        return action_id != "submit.send" or (not self._sending and self._held is not None and self._held.usable)
 
     def act_submit_send(self) -> None:
-        if not self._sending and self._held is not None:
+        if self.can("submit.send") and self._held is not None:
             self._sending = True
             self.show_keys()
             start(self, partial(self._send, self._held), "send", exclusive=False)

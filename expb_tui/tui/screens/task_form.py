@@ -19,9 +19,10 @@ from expb_tui.core.submissions.task_view import Section, sections
 from expb_tui.core.text import clean
 from expb_tui.present import leases
 from expb_tui.present import tasks as reading
-from expb_tui.present.cells import Cell, Tone
+from expb_tui.present.cells import Cell, Glyphs, Tone
 from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
+from expb_tui.tui.losses import Ending, ending
 from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.screens.answer import AnswerPanel
 from expb_tui.tui.screens.base import FrameScreen
@@ -44,6 +45,17 @@ _READING = 96
 """Cells of a line that is comfortable to read."""
 
 
+def loss_lines(gone: Ending, glyphs: Glyphs) -> list[Line]:
+    """What is over, why, and that nothing typed is lost."""
+    lines: list[Line] = [line(f"{glyphs.bad} {gone.what}.", Tone.BAD)]
+    if gone.why:
+        lines.append(line(f"  {gone.why}", Tone.WARN))
+    lines.append(line("  Nothing can be submitted for it. What you typed is kept on this host; the editor opens it."))
+    if gone.next_step:
+        lines.append(line(f"  {gone.next_step}", Tone.INFO))
+    return lines
+
+
 class TaskText(PaneParts, LineText):
     """What the task asks for, and how long its lease lasts."""
 
@@ -60,10 +72,11 @@ class TaskText(PaneParts, LineText):
         held = self._desk.held
         if held is None:
             return None
+        self._desk.follow_lease(held)
         left = leases.left(held, self.clock)
-        words = f"{left.text} left  " if not held.state.ended else ""
+        words = f"{left.text} left  " if held.renewable or held.usable else ""
         self.state = (
-            *((Cell(words, leases.urgency(held, self.clock)),) if words else ()),
+            *((Cell(words, leases.urgency(held, self.clock, self.bridge.keeper.keeping(held))),) if words else ()),
             leases.state(held, self.glyphs),
         )
         self.update()
@@ -71,10 +84,16 @@ class TaskText(PaneParts, LineText):
 
     def wrapped(self, width: int) -> list[Line]:
         width = min(width, _READING)
-        return fitted(reading.toned_lines(self.sections, width, glyphs=self.look.glyphs), width)
+        gone = self._desk.gone
+        lead = [*loss_lines(gone, self.look.glyphs), ()] if gone is not None else []
+        return fitted([*lead, *reading.toned_lines(self.sections, width, glyphs=self.look.glyphs)], width)
 
     def can(self, action_id: str) -> bool:
-        return self._desk.workable or action_id not in ("task.fill", "task.submit", "task.fail", "task.editor")
+        if action_id == "task.editor":
+            return self._desk.has_form
+        if action_id in ("task.submit", "task.fail"):
+            return self._desk.sendable
+        return self._desk.workable or action_id != "task.fill"
 
     def act_task_fill(self) -> None:
         self._desk.fill()
@@ -143,6 +162,8 @@ class TaskFormScreen(FrameScreen[bool]):
         )
         self._panel = AnswerPanel(self._keeper, self)
         self._submitted = False
+        self.gone: Ending | None = None
+        """Why no work on it is of use any more; what was typed is kept."""
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="task-columns"):
@@ -162,10 +183,20 @@ class TaskFormScreen(FrameScreen[bool]):
         return held.task(self._task_id) if held else None
 
     @property
-    def workable(self) -> bool:
-        """It can still be filled in and submitted."""
+    def has_form(self) -> bool:
+        """There are answers: to be filled in, or a draft of them that is kept."""
         task = self.held_task
-        return task is not None and task.open and not task.submitted and self._panel.ready
+        return task is not None and not task.submitted and self._panel.ready
+
+    @property
+    def workable(self) -> bool:
+        """It can still be filled in."""
+        return self.has_form and self.gone is None
+
+    @property
+    def sendable(self) -> bool:
+        """It can be submitted now."""
+        return self.workable and self.held is not None and self.held.usable
 
     # Life
 
@@ -201,12 +232,31 @@ class TaskFormScreen(FrameScreen[bool]):
         glyphs = self.cockpit.look.glyphs
         if task.submitted:
             await self._panel.close([line(f"{glyphs.ok} This task has been submitted.", Tone.OK)])
-        elif not task.open:
+            return
+        kept = await self._house.desk.draft(self._uid, self._task_id)
+        if not task.open and kept is None:
             words = f"{glyphs.idle} This task is {clean(task.phase)}; it takes no submission any more."
             await self._panel.close([line(words, Tone.WARN)])
         else:
-            kept = await self._house.desk.draft(self._uid, self._task_id)
             await self._panel.load(task, role, kept.values if kept else {}, kept.text if kept else None)
+        self.follow_lease(held)
+
+    def follow_lease(self, held: HeldPackage) -> None:
+        """A lease that is gone stops the work on it at once: the form rests, and what was typed is kept."""
+        task = held.task(self._task_id)
+        gone = None if task is None or task.submitted or self._submitted else ending(held)
+        if gone is None and task is not None and not (task.open or task.submitted):
+            gone = Ending(f"This task is {clean(task.phase)}", "it takes no submission any more", "")
+        if gone == self.gone or not self._panel.ready:
+            return
+        self.gone = gone
+        self._panel.rest(loss_lines(gone, self.cockpit.look.glyphs) if gone is not None else ())
+        if gone is not None:
+            self._panel.flush_soon()
+            if self._panel in (self.focused.ancestors if self.focused is not None else ()):
+                self._text.focus()
+        self._text.rewrap()
+        self.cockpit.draw_frame_soon()
 
     # Layout and focus
 
@@ -223,6 +273,8 @@ class TaskFormScreen(FrameScreen[bool]):
         """Go into the form, or into the editor where only it can show the draft."""
         if self._panel.broken is not None:
             self.edit()
+            return
+        if not self.workable:
             return
         self.add_class("-form")
         self.call_after_refresh(self._panel.focus_form)
@@ -247,7 +299,7 @@ class TaskFormScreen(FrameScreen[bool]):
 
     def edit(self) -> None:
         """The same draft as commented YAML in $EDITOR."""
-        if self.workable:
+        if self.has_form:
             start(self, self._edit, "editor")
 
     async def _edit(self) -> None:
@@ -284,14 +336,16 @@ class TaskFormScreen(FrameScreen[bool]):
 
     def fail(self) -> None:
         """The task could not be done: the form asks for the reason only."""
-        if self.workable:
+        if self.sendable:
             self.add_class("-form")
             self._panel.fail()
 
     def review(self) -> None:
         """Show what would be sent, if it can be sent."""
-        if self.workable:
+        if self.sendable:
             start(self, self._review, "review")
+        elif self.gone is None and (held := self.held) is not None:
+            self.cockpit.say(f"It cannot be submitted: {clean(held.reason or held.word)}", Tone.WARN)
 
     async def _review(self) -> None:
         if self._panel.broken is not None:
