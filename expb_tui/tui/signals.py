@@ -97,6 +97,11 @@ class _Terminal:
         self.taken = self._written
         self._idle()
 
+    def begin(self) -> int:
+        """A new writer thread begins with nothing to be taken; returns ``taken``."""
+        self.taken = self._written
+        return self.taken
+
     def fileno(self) -> int:
         return self._descriptor
 
@@ -130,6 +135,9 @@ class CockpitDriver(LinuxDriver):
         self._handed = 0
 
     def start_application_mode(self) -> None:
+        # What a stalled terminal never took before is not waited for.
+        self._handed = self._file.begin()
+        self._stalled = False
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual gives it no types
         self._ours.has_screen()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -20,7 +19,8 @@ from textual.pilot import Pilot
 from expb_tui.launch import Chosen, House, open_house
 from expb_tui.tui.actions import Keymap
 from expb_tui.tui.app import CockpitApp
-from tests.support.server import LocalServer
+from tests.support.operator import environment as environment
+from tests.support.operator import profiles_file as profiles_file
 from tests.support.terminal import Terminal, terminal
 
 PROGRAM = str(Path(sys.executable).with_name("expb-tui"))
@@ -52,60 +52,6 @@ def bytes_of(key: str) -> str:
     if key.startswith("ctrl+"):
         return chr(ord(key[5:].upper()) - 64)
     return _BYTES.get(key, key)
-
-
-def profiles_file(
-    folder: Path,
-    server: LocalServer | None = None,
-    *,
-    signed_in: bool = False,
-    default: str = "researcher",
-    endpoint: str | None = None,
-) -> Path:
-    """A profile file of the demo: an agent, and its owner signed out, or signed in by the whole device flow.
-
-    ``endpoint`` is a way to the server that tests can break.
-    """
-    entries: dict[str, dict[str, Any]] = {}
-    if server is not None:
-        common = {"scope": "account", "endpoint": endpoint or server.address, "account_id": server.account_id}
-        entries["researcher"] = {
-            **common,
-            "type": "agent",
-            "agent_id": server.agent_id,
-            "token": server.agent_token,
-            "project_id": server.project_id,
-            "project_name": "checkout-latency",
-        }
-        entries["owner"] = {**common, "type": "user"}
-        if signed_in:
-            tokens = server.sign_in()
-            entries["owner"] |= {
-                "token": tokens["access_token"],
-                "refresh_token": tokens["refresh_token"],
-                "expires_at": "2099-01-01T00:00:00Z",
-            }
-    path = folder / "profiles.json"
-    path.write_text(json.dumps({"default": default, "profiles": entries} if entries else {"profiles": {}}))
-    path.chmod(0o600)
-    return path
-
-
-def environment(folder: Path, **changes: str) -> dict[str, str]:
-    """The environment of a cockpit that lives in ``folder`` alone."""
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "EXPBENCH_PROFILES": str(folder / "profiles.json"),
-        "EXPB_TUI_STATE_DIR": str(folder / "state"),
-        "EXPB_TUI_CONFIG_DIR": str(folder / "config"),
-        "EXPB_TUI_KEYRING": "off",
-        "EXPB_TUI_KEEPER": "off",
-        "TERM": "xterm-256color",
-        "COLORTERM": "truecolor",
-        "LC_ALL": "C.UTF-8",
-        **changes,
-    }
 
 
 class PilotCockpit:
@@ -191,15 +137,7 @@ class TerminalCockpit:
 
     def restored(self) -> bool:
         """Whether the terminal is as a shell wants it."""
-        return self.terminal.modes() == {
-            "canonical": True,
-            "echo": True,
-            "signals": True,
-            "alternate screen": False,
-            "cursor hidden": False,
-            "mouse": False,
-            "paste": False,
-        }
+        return self.terminal.restored()
 
     def kill(self, number: signal.Signals) -> None:
         """Send a signal."""

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -108,9 +109,18 @@ class Terminal:
             "signals": bool(attributes[3] & termios.ISIG),
             "alternate screen": self._last(b"1049"),
             "cursor hidden": self._last(b"25", on=b"l", off=b"h"),
-            "mouse": self._last(b"1000"),
+            "mouse": any(self._last(mode) for mode in (b"1000", b"1003", b"1006", b"1015", b"1016")),
             "paste": self._last(b"2004"),
+            "focus reports": self._last(b"1004"),
+            "size reports": self._last(b"2048"),
+            "lines cut": self._last(b"7", on=b"l", off=b"h"),
+            "kitty keys": len(re.findall(rb"\x1b\[>\d+u", self.output)) != self.output.count(b"\x1b[<u"),
         }
+
+    def restored(self) -> bool:
+        """Whether the terminal is as a shell wants it."""
+        disciplined = ("canonical", "echo", "signals")
+        return all(found is (name in disciplined) for name, found in self.modes().items())
 
     def _last(self, mode: bytes, on: bytes = b"h", off: bytes = b"l") -> bool:
         return self.output.rfind(b"\x1b[?" + mode + on) > self.output.rfind(b"\x1b[?" + mode + off)

@@ -184,15 +184,7 @@ def test_an_edit_hands_the_terminal_over_and_takes_it_back(small: Terminal, tmp_
     assert modes["canonical"] is False
     small.send("q")
     assert small.wait_end() == 0
-    assert small.modes() == {
-        "canonical": True,
-        "echo": True,
-        "signals": True,
-        "alternate screen": False,
-        "cursor hidden": False,
-        "mouse": False,
-        "paste": False,
-    }
+    assert small.restored()
     assert not list((tmp_path / "state").rglob("draft.yaml"))
 
 
