@@ -16,7 +16,10 @@ from expb_tui.core.doctor.model import Circumstances, Finding, State
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.door import RESERVE
 from expb_tui.core.leases.filesystem import file_system_of, refuse_network
+from expb_tui.core.leases.rescue import NEWER
+from expb_tui.core.leases.salvage import Salvage
 from expb_tui.core.leases.schema import MIGRATIONS
+from expb_tui.core.locks import file_lock
 from expb_tui.core.paths import others_may
 
 _INTEGRITY = 3.0
@@ -117,27 +120,26 @@ def _private(path: Path, status: os.stat_result) -> Finding:
 
 
 def _set_aside(path: Path) -> list[Finding]:
-    """Journals that were broken, and stand beside the one that was begun anew."""
-    try:
-        names = sorted(found.name for found in path.parent.glob(f"{path.stem}*broken*{path.suffix}"))
-    except OSError:
+    """The last journal that was damaged, as long as its files are still there."""
+    told = Salvage(path, MIGRATIONS).last()
+    if told is None or not told.folder.is_dir():
         return []
-    if not names:
-        return []
-    says = f"{len(names)} broken journal{'' if len(names) == 1 else 's'} set aside, the last is {names[-1]}"
-    mend = f"Once you miss nothing: rm {shlex.quote(str(path.parent / names[-1]))}*"
-    return [Finding("journal.set-aside", State.WARN, says, mend)]
+    mend = f"Once you miss nothing: rm -r {shlex.quote(str(told.folder))}"
+    return [Finding("journal.set-aside", State.WARN, ". ".join(told.lines()), mend)]
 
 
 def _whole(path: Path) -> Finding:
     name = "journal.integrity"
     deadline = time.monotonic() + _INTEGRITY
     try:
-        # An address, so that the file is opened for reading alone; SQLite shares its locks with our own connections.
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
+        # While the lock is held nobody sets the file aside; SQLite shares its own locks with our other connections.
+        with (
+            file_lock(Salvage(path, MIGRATIONS).lock, timeout=1.0, shared=True),
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db,
+        ):
             db.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             (found,) = db.execute("PRAGMA user_version").fetchone()
-            if found > len(MIGRATIONS):
+            if len(MIGRATIONS) < found <= len(MIGRATIONS) + NEWER:
                 says = f"written by a newer expb-tui (format {found}, this one knows {len(MIGRATIONS)})"
                 mend = "Use the newer program, or: export EXPB_TUI_STATE_DIR=ANOTHER-FOLDER"
                 return Finding(name, State.BAD, says, mend)
