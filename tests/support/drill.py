@@ -17,8 +17,8 @@ from sqlalchemy import func, select
 from expb_tui.core.leases.journal import Draft, Journal
 from expb_tui.core.leases.model import Receipt
 from expb_tui.server.store.research_tables import hypotheses
-from tests.support.cockpit import environment, profiles_file
 from tests.support.loopback import FaultyWay
+from tests.support.operator import environment, profiles_file
 from tests.support.recorded import Forks, Place, Ran
 from tests.support.server import LocalServer
 
