@@ -250,9 +250,11 @@ class Keeper:
     def _publish(self, end: str = "") -> None:
         renewers = [renewer for _, renewer, _ in self._keeping.values()]
         keeps = sum(renewer.keeps for renewer in renewers)
-        unsaved = sum(renewer.unsaved for renewer in renewers)
-        if keeps or self._live() or unsaved:
-            self._busy_until = self._clock.ticks()
+        for problem in filter(None, (renewer.journal_problem for renewer in renewers)):
+            self._troubles.journal(problem)
+        now = self._clock.ticks()
+        if keeps or self._live() or any(renewer.unsaved for renewer in renewers):
+            self._busy_until = now
         told = KeeperState(
             pid=os.getpid(),
             since=self._started,
@@ -261,15 +263,14 @@ class Keeper:
             keeps=keeps,
             next_renewal_at=self._next_renewal(renewers),
             problems=self._troubles.listed(),
-            journal_problem=self._troubles.journal_words(unsaved),
+            journal_problem=self._troubles.journal_words(),
             lent=self._sessions.lent_profiles(identity_of(one.pin) for one in self._kept),
             lent_agents=tuple(sorted((token.endpoint, token.agent_id) for token in self._sessions.lent)),
-            idle_end=self._idle_end(),
+            idle_end=self._idle_end(now),
             end=end,
             seen_boot=boot_id(),
             seen_ticks=self._told.seen_ticks,
         )
-        now = self._clock.ticks()
         if told == self._told and now - told.seen_ticks < _LOOK:
             return
         self._told = replace(told, seen_ticks=now)
@@ -281,11 +282,10 @@ class Keeper:
         # Whole seconds: otherwise it would differ each time.
         return _whole(self._clock.now() + timedelta(seconds=min(waits))) if waits else None
 
-    def _idle_end(self) -> datetime | None:
-        left = self._busy_until + self._idle - self._clock.ticks()
-        if self._stay or left >= self._idle:
+    def _idle_end(self, now: float) -> datetime | None:
+        if self._stay or self._busy_until == now:
             return None
-        return _whole(self._clock.now() + timedelta(seconds=left))
+        return _whole(self._clock.now() + timedelta(seconds=self._busy_until + self._idle - now))
 
     # What others ask
 

@@ -84,10 +84,10 @@ class Troubles:
         tries = (problem for uid, problem in self._tries.items() if uid not in self._covered)
         return tuple(sorted((*self._unread.values(), *tries), key=lambda problem: problem.since))
 
-    def journal_words(self, unsaved: int) -> str:
-        """Why the journal does not work; empty where it does and holds everything."""
+    def journal_words(self) -> str:
+        """Why the journal does not work; empty where it does."""
         words, at = self._journal
-        if words and not unsaved and self._clock.ticks() - at > _FORGET:
+        if words and self._clock.ticks() - at > _FORGET:
             self._say("the journal works again")
             self._journal = "", 0.0
             return ""
