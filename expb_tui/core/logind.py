@@ -12,6 +12,8 @@ from pathlib import Path
 
 LINGER = "loginctl enable-linger"
 """The line that lets a user's services run with nobody logged in."""
+ROOT = Path("/")
+"""Where the host's own files are."""
 _LIMIT = 2.0
 """Seconds that ``loginctl`` may take."""
 _SETTING = re.compile(r"\s*KillUserProcesses\s*=\s*(\S+)", re.IGNORECASE)
@@ -26,19 +28,19 @@ def user_name() -> str:
         return str(os.geteuid())
 
 
-def manages(root: Path = Path("/")) -> bool:
+def manages(root: Path | None = None) -> bool:
     """Whether systemd runs this host. Source: man 3 sd_booted."""
-    return (root / "run/systemd/system").is_dir()
+    return ((root or ROOT) / "run/systemd/system").is_dir()
 
 
-def lingers(user: str | None = None, *, root: Path = Path("/")) -> bool | None:
+def lingers(user: str | None = None, *, root: Path | None = None) -> bool | None:
     """Whether a user's service manager runs with nobody logged in; None without systemd. Source: man loginctl."""
     if not manages(root):
         return None
-    return (root / "var/lib/systemd/linger" / (user or user_name())).exists()
+    return ((root or ROOT) / "var/lib/systemd/linger" / (user or user_name())).exists()
 
 
-def kills_user_processes(*, root: Path = Path("/")) -> bool | None:
+def kills_user_processes(*, root: Path | None = None) -> bool | None:
     """Whether what a session has started ends with it, detached or not; None where it cannot be found out.
 
     Source: man logind.conf. A lingering user is not exempt, a user service is.
@@ -48,7 +50,7 @@ def kills_user_processes(*, root: Path = Path("/")) -> bool | None:
     told = _property("KillUserProcesses")
     if told in ("yes", "no"):
         return told == "yes"
-    return _configured(root)
+    return _configured(root or ROOT)
 
 
 def _property(name: str) -> str:

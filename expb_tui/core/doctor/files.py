@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from expb_tui.core.doctor.model import Circumstances, Finding, State
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.leases.door import RESERVE
 from expb_tui.core.leases.filesystem import file_system_of, refuse_network
 from expb_tui.core.leases.rescue import NEWER
@@ -132,11 +132,13 @@ def _whole(path: Path) -> Finding:
     name = "journal.integrity"
     deadline = time.monotonic() + _INTEGRITY
     try:
-        # While the lock is held nobody sets the file aside; SQLite shares its own locks with our other connections.
+        # While the lock is held nobody sets the file aside. Opened for writing, because SQLite tidies up its log and
+        # index then; opened for reading it would leave empty ones behind.
         with (
             file_lock(Salvage(path, MIGRATIONS).lock, timeout=1.0, shared=True),
-            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db,
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=1.0)) as db,
         ):
+            db.execute("PRAGMA query_only = ON")
             db.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             (found,) = db.execute("PRAGMA user_version").fetchone()
             if len(MIGRATIONS) < found <= len(MIGRATIONS) + NEWER:
@@ -146,6 +148,8 @@ def _whole(path: Path) -> Finding:
             told = [str(row[0]) for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.Error as error:
         return _unread(name, error)
+    except FileProblem as problem:
+        return Finding.of(name, problem, State.UNKNOWN)
     if told != ["ok"]:
         return Finding(name, State.BAD, f"broken: {told[0].splitlines()[0]}", _BROKEN)
     return Finding(name, State.OK, "whole")

@@ -22,21 +22,23 @@ def programs(here: Circumstances) -> list[Finding]:
     """Editor and pager, as the cockpit would start them."""
     ours = here.settings
     return [
-        _program("editor", editor_command, ours.editor if ours else None, here.environ),
-        _program("pager", pager_command, ours.pager if ours else None, here.environ),
+        _program("editor", editor_command, ours.editor if ours else "", here.environ),
+        _program("pager", pager_command, ours.pager if ours else "", here.environ),
     ]
 
 
 def _program(
     noun: str,
     command: Callable[[str | None, Mapping[str, str]], list[str]],
-    configured: str | None,
+    configured: str,
     environ: Mapping[str, str],
 ) -> Finding:
     try:
         words = command(configured, environ)
     except ExpbError as problem:
-        mend = f"export {noun.upper()}={'vi' if noun == 'editor' else 'less'}"
+        usual = "vi" if noun == "editor" else "less"
+        variable = "VISUAL" if noun == "editor" and environ.get("VISUAL") else noun.upper()
+        mend = f'{noun} = "{usual}" in config.toml' if configured else f"export {variable}={usual}"
         return Finding(f"programs.{noun}", State.WARN, problem.lines()[0], mend)
     tame = {"less": "; it runs without filters and commands (LESSSECURE)"}.get(Path(words[0]).name, "")
     if Path(words[0]).name in _MODELINES:
