@@ -47,6 +47,7 @@ SCOPES = {
     "whole": "Package on the whole screen",
     "task": "Task",
     "claim": "Claim",
+    "unsaved": "Claim that cannot be saved",
     "submit": "Submission",
     "receipt": "Receipt",
 }
@@ -252,6 +253,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("claim.ask", "Claim", "claim", ("enter",), "Ask the service for this work.", True, 1),
     Action("claim.open", "Open", "claim", ("enter",), "Open the package that was assigned.", footer=2),
     Action("claim.again", "Ask again", "claim", ("enter",), "Go back to the form.", footer=3),
+    Action(
+        "claim.secret",
+        "Move secret",
+        "claim",
+        ("s",),
+        "Move the credential to the 0600 file, for the keeper.",
+        footer=4,
+    ),
+    # Claims that cannot be saved
+    Action("unsaved.save", "Save again", "unsaved", ("enter",), "Offer it to the journal again.", footer=1),
+    Action("unsaved.return", "Give back", "unsaved", ("D",), "Give the package back; its tasks go to others.", True, 2),
+    Action("unsaved.copy", "Copy", "unsaved", ("y",), "Copy what adopt takes, token included.", footer=3),
     # Submissions
     Action("submit.send", "Send", "submit", ("enter",), "Send the submission that is shown.", True, 1),
     # Receipts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,7 +24,10 @@ from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
 
 if TYPE_CHECKING:
+    from expb_tui.core.keeper.outlook import Outlook
     from expb_tui.core.leases.model import ClaimOutcome
+    from expb_tui.core.leases.unsaved import ClaimNotSaved
+    from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
     from expb_tui.wire.work import Opportunity
 
@@ -61,6 +65,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         self._outcome: ClaimOutcome | None = None
         self._step = "form"
         self._typed = "1"
+        self._outlook: Outlook | None = None
 
     def compose_body(self) -> ComposeResult:
         yield from self._form()
@@ -77,7 +82,13 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                 Words(line("The role decides how many one package may hold.", Tone.DIM), widget_id="claim-hint"),
                 classes="claim--row",
             ),
+            self._outlook_words(),
         ]
+
+    def _outlook_words(self) -> Words:
+        words = Words(widget_id="claim-outlook")
+        words.display = False
+        return words
 
     def on_mount(self) -> None:
         self.query_one(LineTable).focus()
@@ -86,6 +97,8 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
     def can(self, action_id: str) -> bool:
         if action_id == "claim.ask":
             return self._step == "form" and bool(self._items)
+        if action_id == "claim.secret":
+            return self._step == "form" and self._outlook is not None and bool(self._outlook.to_file)
         if action_id == "claim.open":
             return self._step == "assigned"
         if action_id == "claim.again":
@@ -157,6 +170,48 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         table.set_table(opportunities.table(items, glyphs=glyphs))
         self._select(table)
         self.show_keys()
+        await self._look_ahead()
+
+    async def _look_ahead(self) -> None:
+        """Say before the claim what will not be renewed once nobody is logged in, and what mends it (hazards 7)."""
+        self._outlook = await self._house.keeping_outlook(self._profile)
+        if self._step != "form":
+            return
+        glyphs, outlook = host(self).look.glyphs, self._outlook
+        said = [line(clean(text)) for text in outlook.lines()]
+        if said:
+            said[0] = (Cell(f"{glyphs.warn} ", Tone.WARN), *line(clean(outlook.lines()[0]), Tone.WARN))
+        if outlook.to_file:
+            key = host(self).keymap.shown("claim.secret")
+            said[1:] = [
+                (Cell(f"  {key}", Tone.ACCENT), Cell(" moves it to the 0600 file, where the keeper can read it"))
+            ]
+        words = self.query_one("#claim-outlook", Words)
+        words.set_lines(*said)
+        words.display = bool(said)
+        self.show_keys()
+
+    def act_claim_secret(self) -> None:
+        from expb_tui.tui.screens.confirm import ConfirmScreen
+
+        if self._outlook is None or not (name := self._outlook.to_file):
+            return
+        lines = [
+            line(f"The credential of {clean(name)} is moved from the keyring to the profile file, mode 0600."),
+            line("Whoever can read your files can then read it; expbctl finds it there too.", Tone.DIM),
+        ]
+        screen = ConfirmScreen("Move the credential to the 0600 file?", lines, verb="Move")
+        self.app.push_screen(
+            screen, lambda yes: start(self, partial(self._move_secret, name), "secret") if yes else None
+        )
+
+    async def _move_secret(self, name: str) -> None:
+        from expb_tui.core.profiles import secrets
+
+        await asyncio.to_thread(secrets.unsecure, self._house.store, name)
+        await self._house.forget_session(name)
+        host(self).say(f"The credential of {clean(name)} is in the 0600 file now")
+        await self._look_ahead()
 
     def _select(self, table: LineTable) -> None:
         """The row that was asked for, else the first with work."""
@@ -189,22 +244,42 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
     async def _ask(self, item: Opportunity, tasks: int) -> None:
         name = clean(item.project_name or item.project_id)
         await self._show("asking", Words(line(f"Requesting {clean(item.role)} work in {name}", Tone.INFO)))
+        from expb_tui.core.leases.unsaved import ClaimNotSaved
+
         try:
             session = await self._house.session(self._profile)
             outcome = await self._house.desk.request(
-                session, item.project_id, item.role, tasks, project_name=item.project_name
+                session, item.project_id, item.role, tasks, project_name=item.project_name, keep_unsaved=True
             )
+        except ClaimNotSaved as error:
+            await self._not_saved(session, error)
+            return
         except ExpbError as error:
             await self._show("end", Words(*error_lines(error, host(self).look.glyphs)))
             return
         self._outcome = outcome
-        await host(self).bridge.leases_changed()
+        await host(self).bridge.claimed(outcome.held, session)
         if outcome.kind == "assigned":
             await self._assigned(outcome)
         elif outcome.kind == "token-lost":
             await self._show("end", Words(*self._token_lost(outcome)))
         else:
             await self._nothing(item, outcome)
+
+    async def _not_saved(self, session: Session, error: ClaimNotSaved) -> None:
+        """The token is held out to a person; what is saved after all is claimed like any other."""
+        from expb_tui.core.leases.model import ClaimOutcome
+        from expb_tui.tui.screens.unsaved import UnsavedScreen
+
+        held = None
+        if error.unsaved is not None:
+            held = await self.app.push_screen_wait(UnsavedScreen(self._house, session, error, error.unsaved))
+        if held is None:
+            await self._show("end", Words(*error_lines(error, host(self).look.glyphs)))
+            return
+        self._outcome = ClaimOutcome("assigned", held)
+        await host(self).bridge.claimed(held, session)
+        await self._assigned(self._outcome)
 
     async def _assigned(self, outcome: ClaimOutcome) -> None:
         held = outcome.held
