@@ -8,7 +8,8 @@ from textual.geometry import Size
 
 from expb_tui.present.cells import Cell, Column, Row, Tone
 from expb_tui.tui.screens.plan import MODES, PANES, State, plan
-from expb_tui.tui.widgets.columns import GAP, natural_widths, shape, sort_value
+from expb_tui.tui.widgets.arrangement import natural_widths, sort_value
+from expb_tui.tui.widgets.columns import GAP, shape
 from expb_tui.tui.widgets.lines import fit, width_of, wrap
 
 TEXT = st.text(alphabet="ab -\u65e5\u672c\u00e9", max_size=60)

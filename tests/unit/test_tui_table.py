@@ -105,23 +105,16 @@ async def test_leaving_the_page_jumps_half_of_it() -> None:
         assert (widget.cursor, widget.top) == (0, 0)
 
 
-async def test_only_the_countdowns_that_changed_are_drawn_and_only_their_cells() -> None:
+async def test_only_the_countdowns_that_changed_are_drawn() -> None:
     widget = Counting(table(20))
     async with shown(widget) as pilot:
-        regions: list[Any] = []
-        refresh = widget.refresh
-
-        def noted(*given: Any, **options: Any) -> Any:
-            regions.extend(given)
-            return refresh(*given, **options)
-
-        widget.refresh = noted  # type: ignore[method-assign]  # the repaint is counted
+        widget.drawn.clear()
         rows = list(table(20).rows)
         rows[4] = row(4, "59s")._replace(next_change=1.0)
         rows[5] = rows[5]._replace(next_change=0.5)
         widget.set_table(Table(COLUMNS, tuple(rows)))
         await pilot.pause()
-        assert [(region.y, region.width < 12) for region in regions] == [(6, True)]
+        assert set(widget.drawn) == {6}
         assert " 59s" in screen(pilot)[6]
 
 
@@ -158,8 +151,8 @@ async def test_the_filter_is_live_and_its_matches_can_be_stepped_through_afterwa
         await pilot.press("escape")
         assert widget.filter == ""
         await pilot.press("slash", *"package-2", "enter")
-        widget.filter = ""
-        widget._arrange(keep="k0")
+        widget.set_filter("")
+        widget.select("k0")
         await pilot.press("n")
         assert widget.current_key == "k2"
         await pilot.press("n")
@@ -184,11 +177,16 @@ async def test_a_range_is_marked_from_v_to_v_and_undone_by_back() -> None:
         await pilot.press("j", "v", "j", "j", "v")
         assert widget.marks == {"k1", "k2", "k3"}
         assert list(widget.chosen_keys) == ["k1", "k2", "k3"]
+        await pilot.press("j", "v", "j")
+        assert list(widget.chosen_keys) == ["k1", "k2", "k3", "k4", "k5"], "one sees what v would take"
+        assert "5 marked  range" in screen(pilot)[-1]
+        assert screen(pilot)[7].startswith("\u2502* ")
+        assert widget.back()
         assert "3 marked" in screen(pilot)[-1]
         assert widget.back()
         assert widget.marks == frozenset()
         assert not widget.back()
-        assert list(widget.chosen_keys) == ["k3"]
+        assert list(widget.chosen_keys) == ["k5"]
 
 
 async def test_sorting_by_a_column_and_turning_it_round() -> None:
@@ -203,6 +201,14 @@ async def test_sorting_by_a_column_and_turning_it_round() -> None:
         assert "LEFT\u25be" in screen(pilot)[1]
         await pilot.press("less_than_sign")
         assert [found.cells[0].text for found in widget.rows] == lengths
+
+
+async def test_an_order_by_a_column_without_room_is_said_below() -> None:
+    widget = Counting(table(3))
+    async with shown(widget, size=(34, 10)) as pilot:
+        await pilot.press("less_than_sign")
+        assert "NOTE" not in screen(pilot)[1]
+        assert "by NOTE \u25b4" in screen(pilot)[-1]
 
 
 async def test_hostile_text_is_shown_and_never_obeyed() -> None:

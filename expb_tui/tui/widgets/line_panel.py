@@ -131,11 +131,7 @@ class LinePanel(Acts, Widget, can_focus=True):
             return
         self._held_size = size = self.size
         try:
-            regions = [
-                Region(0, y, min(size.width, self.changed_width(old, key)), 1)
-                for y in range(size.height)
-                if (key := self._key(y)) != (old := self._drawn.get(y))
-            ]
+            regions = [Region(0, y, size.width, 1) for y in range(size.height) if self._key(y) != self._drawn.get(y)]
         finally:
             self._held_size = None
         if regions:
@@ -149,10 +145,6 @@ class LinePanel(Acts, Widget, can_focus=True):
             super().refresh(repaint=False, layout=layout, recompose=recompose)
         self.update()
         return self
-
-    def changed_width(self, old: Hashable, new: Hashable) -> int:
-        """How many cells from the left may differ; a subclass may know better than all of them."""
-        return self.size.width
 
     def _key(self, y: int) -> Hashable:
         width, height = self.size
