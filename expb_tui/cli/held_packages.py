@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from expb_tui.cli import diagnostics, inputs
+from expb_tui.cli.acting import tell_salvage
 from expb_tui.core.errors import SignInNeeded, UsageError
 from expb_tui.present import envelopes, leases, packages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from expb_tui.cli.output import Output
+    from expb_tui.core.leases.keeping import Keeping
     from expb_tui.core.leases.model import HeldPackage, Raw
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
+
+_SAY_SALVAGE = timedelta(days=1)
+"""So long the list says that the journal was damaged, whichever process set it aside."""
 
 
 def print_act(output: Output, word: str, raw: Raw | None, held: HeldPackage | None) -> None:
@@ -39,10 +47,56 @@ def print_held(output: Output, held: HeldPackage) -> None:
     from expb_tui.core.clock import SYSTEM_CLOCK
 
     output.lines([""])
-    output.table(leases.listing([held], SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs)._replace(footer=""))
+    shown = leases.listing([held], SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs, keeping=who_keeps())
+    output.table(shown._replace(footer=""))
     if held.tasks:
         output.lines([""])
         output.table(packages.tasks(held, glyphs=output.glyphs)._replace(footer=""))
+
+
+def print_list(output: Output, held: list[HeldPackage]) -> None:
+    """Held packages as rows, or as data."""
+    from expb_tui.core.clock import SYSTEM_CLOCK
+
+    output.show(
+        lambda: [held_data(one) for one in held],
+        lambda: leases.listing(held, SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs, keeping=who_keeps()),
+    )
+
+
+def who_keeps() -> Callable[[HeldPackage], Keeping]:
+    """Who keeps a lease, as this host's keeper says now; this command itself keeps nothing."""
+    from expb_tui.core.clock import SYSTEM_CLOCK
+    from expb_tui.core.keeper.state import look
+    from expb_tui.core.leases.keeping import keeping_of
+
+    keeper = look()
+    return lambda held: keeping_of(held, keeper=keeper.keeps_it(held, SYSTEM_CLOCK))
+
+
+async def have_it_kept(house: House, session: Session) -> None:
+    """A keeper runs after this, unless the settings want none; a failure is only said: the package is journaled."""
+    ensured = await house.ensure_keeper(session)
+    if ensured.problem is not None:
+        diagnostics.warn(str(ensured.problem))
+    elif ensured.kind == "off":
+        diagnostics.note("Nothing renews it by itself: no keeper is started here (setting keeper = off)")
+
+
+async def live_ones(house: House, packages: tuple[str, ...], *, everything: bool) -> list[HeldPackage]:
+    """The leases that are named, all live ones, or the only one. Raises ``UsageError`` and ``NotHeld``."""
+    if packages and everything:
+        raise UsageError("Name packages or give --all, not both", next_step="Leave one of them out")
+    if packages:
+        return [await house.desk.get(package) for package in packages]
+    live = [held for held in await house.desk.held(session=await bare_token(house)) if held.usable]
+    if everything or len(live) == 1:
+        return live
+    raise UsageError(
+        "Name a package",
+        cause=f"{len(live) or 'none'} {'is' if len(live) == 1 else 'are'} held here",
+        next_step="See: expb-tui agent work list; or give --all",
+    )
 
 
 async def bare_token(house: House) -> Session | None:
@@ -58,6 +112,9 @@ async def settle_cut_off(house: House) -> None:
     """Find out what became of what was left behind, and say what is still not known (hazards 4 and 5)."""
     for error in await house.desk.settle_left_over(lambda name: house.session(name or None)):
         diagnostics.warn(str(error))
+    told = house.journal.salvaged()
+    if told is not None and told != house.salvaged() and house.clock.now() - told.at < _SAY_SALVAGE:
+        tell_salvage(told)
     for one in await house.desk.pending():
         about = one.package_id or f"{one.role} in {one.project_name}"
         state = "is still under way" if one.waiting else "was cut off, and its outcome is not known"
@@ -127,6 +184,9 @@ def held_data(held: HeldPackage) -> dict[str, Any]:
             instant_text(times.absolute_expires_at) if times and times.absolute_expires_at else None
         ),
         "renewals": held.renewals,
+        "kept": held.kept,
+        "kept_by": who_keeps()(held).value,
+        "keeping_problem": held.keeping_problem,
         "tasks": [
             {
                 "task_id": task.task_id,

@@ -44,11 +44,16 @@ _answer = click.option(
 )
 
 
+_some = click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
+_all = click.option("--all", "everything", is_flag=True, help="Every live lease of this host.")
+
+
 @click.group(cls=Noun)
 def work() -> None:
     """Claim, show, renew, submit and release work packages.
 
-    Packages and their lease tokens are kept in this host's journal; PACKAGE may be left out while only one is held.
+    Packages and their lease tokens are kept in this host's journal, and the keeper renews their leases; PACKAGE may be
+    left out while only one is held.
     """
 
 
@@ -74,6 +79,9 @@ def request(ctx: click.Context, source: str | None, role: str | None, max_tasks:
 
         session = await house.session()
         project_id, project_name = await settle_project(house, session, body.project_id)
+        outlook = await house.keeping_outlook()
+        for line in outlook.lines() if not outlook.keeper_off else ():
+            diagnostics.warn(line)
         outcome = await house.desk.request(
             session, project_id, body.role, body.max_tasks, project_name=project_name or ""
         )
@@ -85,6 +93,7 @@ def request(ctx: click.Context, source: str | None, role: str | None, max_tasks:
                 code="token-lost",
             )
         if outcome.kind == "assigned":
+            await held_packages.have_it_kept(house, session)
             held_packages.print_act(output, "created", outcome.raw, outcome.held)
             return
         why = f": {outcome.why}" if outcome.why else ""
@@ -136,6 +145,8 @@ def renew(ctx: click.Context, package: str | None, answer: str | None) -> None:
     async def extend(house: House) -> None:
         session, uid = await held_packages.target(house, package, answer)
         outcome = await house.desk.renew(session, uid)
+        if outcome.held.kept:
+            await held_packages.have_it_kept(house, session)
         if outcome.kind == "ended":
             diagnostics.note(f"Package {uid} has ended ({outcome.held.state.value}); there is nothing to renew")
         elif outcome.kind == "capped":
@@ -246,13 +257,47 @@ def list_packages(ctx: click.Context, everything: bool) -> None:
         only = house.chosen.profile
         return [one for one in held if only is None or one.profile_name == only]
 
-    held = act(ctx, read)
-    from expb_tui.core.clock import SYSTEM_CLOCK
+    held_packages.print_list(output, act(ctx, read))
 
-    output.show(
-        lambda: [held_packages.held_data(one) for one in held],
-        lambda: leases.listing(held, SYSTEM_CLOCK, wide=output.wide, glyphs=output.glyphs),
-    )
+
+@work.command("keep")
+@_some
+@_all
+@click.pass_context
+def keep(ctx: click.Context, packages: tuple[str, ...], everything: bool) -> None:
+    """Have leases renewed by the keeper; what is claimed here is kept from the start.
+
+    Nothing is sent: the keeper renews when it is time, and is started if none runs.
+    """
+    _set_kept(ctx, packages, everything, kept=True)
+
+
+@work.command("unkeep")
+@_some
+@_all
+@click.pass_context
+def unkeep(ctx: click.Context, packages: tuple[str, ...], everything: bool) -> None:
+    """Have leases not renewed any more: each runs out at its end unless it is renewed by hand.
+
+    Nothing is sent. Release a package instead to let others have its open tasks at once.
+    """
+    _set_kept(ctx, packages, everything, kept=False)
+
+
+def _set_kept(ctx: click.Context, packages: tuple[str, ...], everything: bool, *, kept: bool) -> None:
+    output = given(ctx).output()
+
+    async def change(house: House) -> list[HeldPackage]:
+        chosen = await held_packages.live_ones(house, packages, everything=everything)
+        uids = [held.uid for held in chosen]
+        await house.desk.set_kept(uids, kept)
+        if kept:
+            for name in sorted({held.profile_name for held in chosen if held.profile_name}):
+                await held_packages.have_it_kept(house, await house.session(name))
+        bare = await held_packages.bare_token(house)
+        return [held for held in await house.desk.held(session=bare) if held.uid in uids]
+
+    held_packages.print_list(output, act(ctx, change))
 
 
 @work.command("adopt")
@@ -267,7 +312,10 @@ def adopt(ctx: click.Context, source: str) -> None:
     document = inputs.read_document(source)
 
     async def take(house: House) -> HeldPackage:
-        return await house.desk.adopt(await house.session(), document)
+        session = await house.session()
+        held = await house.desk.adopt(session, document)
+        await held_packages.have_it_kept(house, session)
+        return held
 
     held = act(ctx, take)
     diagnostics.note(f"Package {held.uid} is in the journal now")
