@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -105,6 +106,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         self.set_keymap({name: ",".join(keys) for name, keys in self.keymap.changed.items()})
         self.bridge.read_profiles()
         self._tell_of_the_demo()
+        self._tell_of_exposure()
         for problem in problems:
             self.notices.add(of_error(problem, house.clock.now(), tone=Tone.WARN))
         for text in self.keymap.problems:
@@ -122,9 +124,16 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
     def _tell_of_the_demo(self) -> None:
         hint = self.house.demo_hint
         if hint is not None:
-            text = f"Demo: {hint.user_profile} signs in on the approval page as {hint.email}, password {hint.password}"
+            text = f"Demo: {hint.user_profile} is {hint.email}, password {hint.password}"
             step = f"{self.keymap.shown('profile.login')} in the profiles signs in"
             self.notices.add(Notice(self.house.clock.now(), Tone.INFO, text, next_step=step))
+
+    def _tell_of_exposure(self) -> None:
+        store = self.house.store
+        if who := store.exposed():
+            text = f"{who} {store.path}, which holds credentials"
+            step = f"chmod 600 {shlex.quote(str(store.path))}"
+            self.notices.add(Notice(self.house.clock.now(), Tone.WARN, text[0].upper() + text[1:], next_step=step))
 
     @property
     def palette(self) -> theme.Palette:
@@ -279,9 +288,10 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def actions_now(self) -> list[Action]:
         """What is possible here and now, in the registry's order; keys that would be typed as text are left out."""
-        possible = {action.id for node in self.chain() if isinstance(node, Acts) for action in node.actions_here()}
+        nodes = [node for node in self.chain() if isinstance(node, Acts)]
+        possible = {action.id: action for node in nodes for action in node.actions_here()}
         focused = self.screen.focused
-        return [action for action in ACTIONS if action.id in possible and not self._typed(action, focused)]
+        return [possible[one.id] for one in ACTIONS if one.id in possible and not self._typed(one, focused)]
 
     def _typed(self, action: Action, focused: Widget | None) -> bool:
         if focused is None or action.urgent:
@@ -400,14 +410,12 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         windows.notices(self)
 
     def act_app_undo(self) -> None:
-        step = self.undo.pop()
-        if step is None:
-            self.say(
-                "Nothing to take back: only what was done on this host can be, not what a server was asked", Tone.INFO
-            )
-            return
-
         async def take_back() -> None:
+            step = self.undo.pop()
+            if step is None:
+                text = "Nothing to take back: only what was done on this host can be, not what a server was asked"
+                self.say(text, Tone.INFO)
+                return
             try:
                 await step.back()
             except ExpbError:
@@ -415,8 +423,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
                 raise
             self.say(f"Taken back: {step.done}")
 
-        if not self.bridge.run(f"take back: {step.done}", take_back):
-            self.undo.push(*step)
+        self.bridge.run("take back what was done last", take_back)
 
     def act_app_help(self) -> None:
         windows.help_here(self)

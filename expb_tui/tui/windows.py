@@ -44,7 +44,7 @@ def copies(app: CockpitApp) -> None:
     from expb_tui.tui.clipboard import copy
     from expb_tui.tui.screens.row_menu import MenuScreen, copy_rows
 
-    items = app.cockpit_screen.active.copyables()
+    items = app.cockpit_screen.active.to_copy()
     if not items:
         app.say("There is nothing to copy here", Tone.INFO)
         return

@@ -14,8 +14,9 @@ import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
-from expb_tui.core.errors import ExpbError, SignInNeeded
+from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
 from expb_tui.core.profiles.document import FILE, KEYRING, Profile, Profiles, instant_text
 from expb_tui.core.profiles.keyring_door import KeyringFailure, KeyringState, ask, probe, refusal
 from expb_tui.core.profiles.ledger import Ledger
@@ -24,8 +25,9 @@ from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 
 __all__ = [
-    "KeyringFailure", "KeyringState", "clear", "forget", "in_place", "keep", "known_secrets", "probe",
-    "readable_unattended", "reveal", "secure", "sign_in_needed", "unsecure", "whereabouts",
+    "KeyringFailure", "KeyringState", "Remembered", "bring_back", "clear", "forget", "in_place", "keep",
+    "known_secrets", "probe", "readable_unattended", "remember", "reveal", "secure", "sign_in_needed", "unsecure",
+    "whereabouts",
 ]  # fmt: skip
 
 _LOCK_WAIT = 45.0
@@ -134,6 +136,47 @@ def forget(store: ProfileStore, name: str) -> None:
     with Ledger(store, name).locked(_LOCK_WAIT):
         store.remove(name)
         _erase(store, profile)
+
+
+class Remembered(NamedTuple):
+    """A profile as it was before it was signed out or removed, its tokens with it; in memory only."""
+
+    profile: Profile
+    default: bool
+
+
+def remember(store: ProfileStore, name: str) -> Remembered:
+    """What ``bring_back`` needs; without the tokens where the keyring does not give them."""
+    profiles = store.read()
+    profile = store.select(name)
+    if profile.signed_in:
+        try:
+            profile = reveal(store, profile)
+        except SignInNeeded:
+            profile = profile.signed_out()
+    return Remembered(profile, profiles.default == name)
+
+
+def bring_back(store: ProfileStore, remembered: Remembered) -> Profile:
+    """Undo ``clear`` or ``forget``; the entry is as it was, and the default too unless another was chosen meanwhile.
+
+    Raises ``UsageError`` where a profile of that name is signed in by now: a newer credential is never replaced.
+    """
+    profile = remembered.profile
+    with Ledger(store, profile.name).locked(_LOCK_WAIT):
+        profiles = store.read()
+        now = profiles.by_name.get(profile.name)
+        if now is not None and now.signed_in:
+            raise UsageError(
+                f"Profile {profile.name!r} stays as it is",
+                cause="it has been signed in anew since",
+                next_step="Remove it first to have the earlier one again",
+            )
+        try:
+            entry = in_place(store, profile) if profile.token else profile
+        except KeyringFailure:
+            entry = replace(profile, secret_place=FILE, in_keyring=False)
+        return store.put(entry, make_default=remembered.default and profiles.default is None)
 
 
 def known_secrets(store: ProfileStore) -> list[SecretStr]:

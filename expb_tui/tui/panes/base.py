@@ -71,6 +71,10 @@ class PaneParts:
         """What the copy menu offers for the row under the cursor."""
         return []
 
+    def to_copy(self) -> list[Copyable]:
+        """The whole copy menu."""
+        return self.copyables()
+
     def key(self, action_id: str) -> str:
         """The key of an action, for sentences on the screen."""
         return self.cockpit.keymap.shown(action_id)
@@ -117,12 +121,26 @@ class TablePane(PaneParts, LineTable):
         """Details of the row under the cursor, laid out for the pane beside; None where there are none."""
         return None
 
+    def to_copy(self) -> list[Copyable]:
+        chosen = self.chosen_keys
+        if len(chosen) < 2:
+            return self.copyables()
+        return [Copyable(f"{len(chosen)} marked", "\n".join(clean(key) for key in chosen)), *self.copyables()]
+
     def actions_here(self) -> list[Action]:
         marked = len(self.chosen_keys)
         return [
             action._replace(label=f"{action.label} {marked}") if marked > 1 and action.id in self.BULK else action
             for action in super().actions_here()
         ]
+
+    def act_list_mark(self) -> None:
+        super().act_list_mark()
+        self.cockpit.draw_frame_soon()
+
+    def act_list_range(self) -> None:
+        super().act_list_range()
+        self.cockpit.draw_frame_soon()
 
     def back(self) -> bool:
         """As the table's own; what was narrowed or marked can be had again with undo."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present import profiles as rows
 from expb_tui.present.cells import Cell, Tone, plural
+from expb_tui.tui import profile_acts
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import (
     Copyable,
@@ -25,7 +25,6 @@ from expb_tui.tui.panes.base import (
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
-    from expb_tui.core.leases.model import HeldPackage
     from expb_tui.core.profiles.document import Profile
 
 
@@ -34,6 +33,7 @@ class ProfilesPane(TablePane):
 
     SCOPES: ClassVar[tuple[str, ...]] = ("profiles", "list")
     BINDINGS = bindings("profiles")
+    BULK = frozenset({"profile.secret", "profile.logout", "profile.remove"})
     topics = frozenset({"profiles"})
 
     def __init__(self) -> None:
@@ -126,6 +126,11 @@ class ProfilesPane(TablePane):
         key = self.current_key
         return self.bridge.profiles.by_name.get(key) if key else None
 
+    def _targets(self) -> list[Profile]:
+        """The marked profiles, else the one under the cursor."""
+        known = self.bridge.profiles.by_name
+        return [known[name] for name in self.chosen_keys if name in known]
+
     def can(self, action_id: str) -> bool:
         if not super().can(action_id):
             return False
@@ -138,8 +143,10 @@ class ProfilesPane(TablePane):
             return profile.name != self.bridge.acting
         if action_id == "profile.agent":
             return profile.type == "user" and profile.signed_in
-        if action_id in ("profile.project", "profile.secret", "profile.logout"):
+        if action_id == "profile.project":
             return profile.signed_in
+        if action_id in ("profile.secret", "profile.logout"):
+            return any(target.signed_in for target in self._targets())
         return True
 
     def copyables(self) -> list[Copyable]:
@@ -161,17 +168,8 @@ class ProfilesPane(TablePane):
     # What the keys do
 
     def act_profile_use(self) -> None:
-        profile = self.chosen
-        if profile is None:
-            return
-
-        async def use() -> None:
-            await self.bridge.act_as(profile.name)
-            self.cockpit.say(f"Acting as {profile.name}; it is the default profile now")
-            if not profile.signed_in:
-                self.cockpit.say(f"{profile.name} is signed out: {self.key('profile.login')} signs in", Tone.WARN)
-
-        self.bridge.run(f"use {profile.name}", use)
+        if (profile := self.chosen) is not None:
+            profile_acts.use(self, profile)
 
     def act_profile_details(self) -> None:
         from expb_tui.core.profiles import secrets
@@ -244,111 +242,14 @@ class ProfilesPane(TablePane):
 
         profile = self.chosen
         if profile is not None:
-            self.cockpit.push_screen(ProjectScreen(self.house, profile=profile.name), self._project_set)
-
-    def _project_set(self, project_id: str | None) -> None:
-        if project_id is not None:
-            self.bridge.read_profiles()
-            self.bridge.mark("profiles", "link", "work")
+            screen = ProjectScreen(self.house, profile=profile.name)
+            self.cockpit.push_screen(screen, lambda uid: profile_acts.project_set(self, profile) if uid else None)
 
     def act_profile_secret(self) -> None:
-        from expb_tui.core.profiles import secrets
-
-        profile = self.chosen
-        if profile is None:
-            return
-
-        async def move() -> None:
-            store = self.house.store
-            if profile.in_keyring:
-                await asyncio.to_thread(secrets.unsecure, store, profile.name)
-                where = "the 0600 file, where expbctl finds it"
-            else:
-                state = await asyncio.to_thread(secrets.secure, store, profile.name)
-                where = f"the keyring ({clean(state.backend)}); expbctl sees the profile as signed out"
-            await self.house.forget_session(profile.name)
-            self.bridge.read_profiles()
-            self.bridge.mark("profiles")
-            self.cockpit.say(f"The credential of {profile.name} is now in {where}")
-
-        self.bridge.run(f"move the credential of {profile.name}", move)
+        profile_acts.move_secrets(self, [profile for profile in self._targets() if profile.signed_in])
 
     def act_profile_logout(self) -> None:
-        profile = self.chosen
-        if profile is None:
-            return
-        words_ = (
-            "Its session ends on the server, and the credential is deleted here."
-            if profile.type == "user"
-            else "The credential is deleted here. On the server the token stays valid until somebody revokes it."
-        )
-        self._ask_and_do("Sign out", profile.name, words_, self._sign_out)
-
-    async def _sign_out(self, name: str) -> None:
-        from expb_tui.core.profiles.login import sign_out
-
-        done = await sign_out(self.house.store, name, settings=self.house.settings)
-        if done.problem is not None:
-            self.cockpit.complain(done.problem)
-        self.cockpit.say(f"{name} is signed out")
+        profile_acts.ask_to_sign_out(self, [profile for profile in self._targets() if profile.signed_in])
 
     def act_profile_remove(self) -> None:
-        profile = self.chosen
-        if profile is not None:
-            text = "The profile and its credential are deleted on this host. Nothing is revoked on the server."
-            self._ask_and_do("Remove", profile.name, text, self._remove)
-
-    async def _remove(self, name: str) -> None:
-        from expb_tui.core.profiles import secrets
-
-        await asyncio.to_thread(secrets.forget, self.house.store, name)
-        self.cockpit.say(f"Profile {name} is removed from this host")
-
-    def _ask_and_do(self, verb: str, name: str, text: str, work: object) -> None:
-        """Name the leases that would be stranded (hazards 6), ask, then do it."""
-        from expb_tui.tui.screens.confirm import ConfirmScreen
-
-        async def ask() -> None:
-            try:
-                stranded = await self.house.desk.stranded_by(name)
-            except ExpbError as error:  # the question must still be possible, and must say what it does not know
-                self.cockpit.complain(error)
-                stranded = []
-            lines = [words(text), *_stranded(stranded)]
-            screen = ConfirmScreen(f"{verb} {clean(name)}?", lines, verb=verb)
-
-            def answered(yes: bool | None) -> None:
-                if yes:
-                    self.bridge.losses.agreed_to(held.uid for held in stranded)
-                    self._do(verb, name, work)
-
-            self.cockpit.push_screen(screen, answered)
-
-        self.bridge.run(f"look for leases of {name}", ask)
-
-    def _do(self, verb: str, name: str, work: object) -> None:
-        async def carry_out() -> None:
-            assert callable(work)
-            await work(name)
-            await self.house.forget_session(name)
-            self.bridge.read_profiles()
-            self.bridge.mark("profiles", "link")
-            await self.bridge.leases_changed()
-            if name == self.bridge.acting or self.bridge.acting is None:
-                self.bridge.follow()
-
-        self.bridge.run(f"{verb.lower()} {name}", carry_out)
-
-
-def _stranded(held: Sequence[HeldPackage]) -> list[Line]:
-    if not held:
-        return [(), sentence(("No lease depends on it.", Tone.DIM))]
-    lines: list[Line] = [
-        (),
-        sentence((f"{plural(len(held), 'lease')} could no longer be renewed or submitted:", Tone.WARN)),
-    ]
-    lines += [
-        (Cell(f"  {clean(item.role)}", Tone.TEXT), Cell(f"  {clean(item.project_name)}  {item.uid}", Tone.DIM))
-        for item in held
-    ]
-    return lines
+        profile_acts.ask_to_remove(self, self._targets())
