@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 from expb_tui.launch import Chosen, House, open_house
 from expb_tui.tui.actions import Keymap
 from expb_tui.tui.app import CockpitApp
-from tests.support.operator import environment as environment
-from tests.support.operator import profiles_file as profiles_file
+from tests.support.operators import environment as environment
+from tests.support.operators import profiles_file as profiles_file
 from tests.support.terminal import Terminal, terminal
 
 PROGRAM = str(Path(sys.executable).with_name("expb-tui"))

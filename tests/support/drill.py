@@ -18,7 +18,7 @@ from expb_tui.core.leases.journal import Draft, Journal
 from expb_tui.core.leases.model import Receipt
 from expb_tui.server.store.research_tables import hypotheses
 from tests.support.loopback import FaultyWay
-from tests.support.operator import environment, profiles_file
+from tests.support.operators import environment, profiles_file
 from tests.support.recorded import Forks, Place, Ran
 from tests.support.server import LocalServer
 
