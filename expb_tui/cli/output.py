@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.cli import diagnostics
 from expb_tui.core.errors import ExpbError, UsageError
-from expb_tui.core.text import clean
+from expb_tui.core.text import clean, speaks_ascii_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -181,10 +181,10 @@ class Output:
 
     @property
     def glyphs(self) -> Glyphs:
-        """The signs that can be written."""
+        """The signs that can be written, and that the person's locale shows."""
         from expb_tui.present.cells import ASCII, UNICODE
 
-        return UNICODE if self.unicode else ASCII
+        return UNICODE if self.unicode and not speaks_ascii_only(os.environ) else ASCII
 
     def _write(self, text: str) -> None:
         if not self.unicode:

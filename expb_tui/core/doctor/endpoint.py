@@ -89,10 +89,15 @@ def _name(address: str) -> Finding | None:
     return None
 
 
+def _patience(ours: Settings) -> float:
+    """Seconds for one question: the doctor is quicker to give up than others."""
+    return min(_ANSWER_LIMIT, ours.timeout)
+
+
 async def _ask(here: Circumstances, ours: Settings, address: str, whom: Session | Finding | None) -> list[Finding]:
     from expb_tui.core.api.transport import Transport
 
-    transport = Transport(address, insecure_http=ours.insecure_http, timeout=_ANSWER_LIMIT, clock=here.clock)
+    transport = Transport(address, insecure_http=ours.insecure_http, timeout=_patience(ours), clock=here.clock)
     try:
         answer = await transport.send("GET", _CONFIGURATION)
         took = timedelta(seconds=here.clock.ticks() - answer.sent_ticks)
@@ -107,7 +112,7 @@ async def _ask(here: Circumstances, ours: Settings, address: str, whom: Session 
     if isinstance(whom, Finding):
         findings.append(whom)
     elif whom is not None:
-        findings.append(await _credential(here, whom))
+        findings.append(await _credential(here, ours, whom))
     return findings
 
 
@@ -154,7 +159,7 @@ def _clock(answer: Answer, asked: datetime) -> Finding:
     return Finding(name, State.WARN, says, "sudo timedatectl set-ntp true")
 
 
-async def _credential(here: Circumstances, session: Session) -> Finding:
+async def _credential(here: Circumstances, ours: Settings, session: Session) -> Finding:
     """The doctor spends no refresh token: an access token that is due is left alone."""
     name = "endpoint.credential"
     saved = session.profile
@@ -163,7 +168,7 @@ async def _credential(here: Circumstances, session: Session) -> Finding:
         says = f"the access token of {saved.name} is due; the next request replaces it"
         return Finding(name, State.OK, says)
     try:
-        answer = await session.request("GET", _PRINCIPAL, within=_ANSWER_LIMIT)
+        answer = await session.request("GET", _PRINCIPAL, within=_patience(ours))
     except ExpbError as problem:
         return Finding.of(name, problem)
     finally:

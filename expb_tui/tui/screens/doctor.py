@@ -38,6 +38,8 @@ class DoctorScreen(Dialog[None]):
         self._moved = False
         self._put: str | None = None
         """Where the cursor was left by the last change of the list."""
+        self._sent = ("", "")
+        """The line that was copied last, and what became of it."""
         self.list = LineTable(Table(present.ROWS, ()), framed=False, id="findings")
         self.list.empty = (words("Examining", Tone.DIM),)
         self.text = LineText(framed=False, id="finding")
@@ -94,6 +96,8 @@ class DoctorScreen(Dialog[None]):
             if finding.mend:
                 what = "  more  " if finding.state is State.OK else "  mend  "
                 lines.append(words(what + finding.mend, Tone.INFO))
+            if finding.mend and finding.mend == self._sent[0]:
+                lines.append(words(f"        {self._sent[1]}", Tone.DIM))
         self.text.set_lines(lines, keep_place=False)
 
     def can(self, action_id: str) -> bool:
@@ -111,6 +115,8 @@ class DoctorScreen(Dialog[None]):
         app = host(self)
 
         async def send() -> None:
-            app.say(f"{await copy(app, finding.mend)}: {finding.mend}", Tone.INFO)
+            self._sent = finding.mend, await copy(app, finding.mend)
+            app.say(": ".join(reversed(self._sent)), Tone.INFO)
+            self.show_finding()
 
         start(self, send, "copy")
