@@ -46,6 +46,8 @@ async def _claim(session: PlainSession, asked: Typed) -> None:
         return
     who = await session.house.session(session.bridge.acting)
     outcome = await session.house.desk.request(who, project_id, role, 1, project_name=project_name)
+    if outcome.held is not None:
+        session.own.add(outcome.held.uid)
     await session.bridge.claimed(outcome.held if outcome.kind == "assigned" else None, who)
     session.voice.say(*_claimed(session, outcome))
 

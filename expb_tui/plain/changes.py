@@ -5,10 +5,10 @@ Pure: what is known goes in, lines and the seconds until the next look come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from expb_tui.core.leases.keeping import Keeping, last_lease
+from expb_tui.core.leases.keeping import Keeping
 from expb_tui.core.leases.model import LeaseState
 from expb_tui.core.text import clean
 from expb_tui.plain.words import KEPT_BY, about, count, joined, sentence, spoken
@@ -23,6 +23,8 @@ MOMENTS = (1800, 600, 300, 120, 60, 30, 10)
 _LITTLE = 1 / 10
 """Of its length: a lease that should have been renewed long before this is announced too."""
 _EDGE = 0.001
+_LATE = 0.5
+"""Seconds after a moment at which it is still told as that moment."""
 _TOLD_BY_THE_BRIDGE = ("lost", "expired", "revoked", "no credential")
 """Losses, which every face tells in the same words, at once."""
 
@@ -57,11 +59,16 @@ class LeaseChanges:
         self._known: dict[str, _Known] | None = None
 
     def look(
-        self, leases: Iterable[HeldPackage], clock: Clock, keeping: Callable[[HeldPackage], Keeping]
+        self,
+        leases: Iterable[HeldPackage],
+        clock: Clock,
+        keeping: Callable[[HeldPackage], Keeping],
+        quiet: Container[str] = (),
     ) -> tuple[list[str], float | None]:
         """The lines to say, and the seconds until one may be due without any change; None for never.
 
-        The first look only learns: a face tells by itself what it found.
+        The first look only learns: a face tells by itself what it found. ``quiet`` are packages of which it has just
+        told by itself, too.
         """
         first, before = self._known is None, self._known or {}
         self._known = {}
@@ -72,7 +79,7 @@ class LeaseChanges:
             who = keeping(held)
             words, moment = self._changed(known, held, who, clock, first=first)
             number = str(self._numbers.of(held.uid))
-            said += [(number, about(held), text) for text in words]
+            said += [(number, about(held), text) for text in words if held.uid not in quiet]
             self._known[held.uid] = _Known(held, who, moment)
             if (due := _next(held, clock)) is not None:
                 dues.append(due)
@@ -92,7 +99,7 @@ class LeaseChanges:
         words = []
         if held.word != before.word:
             if held.state.value not in _TOLD_BY_THE_BRIDGE:
-                words.append(_state(before, held))
+                words.append(_state(before, held, clock))
         elif held.usable and who is not known.keeping and KEPT_BY[who]:
             words.append(KEPT_BY[who] + (f", {held.keeping_problem}" if held.keeping_problem else ""))
         if held.done > before.done:
@@ -103,7 +110,7 @@ class LeaseChanges:
         said = None if extended else known.said
         if extended and known.said is not None and moment is None and held.word == before.word:
             words.append(f"renewed, {spoken(held.remaining(clock))} left")
-        if moment is not None and (said is None or moment < said):
+        if moment is not None and held.word == before.word and (said is None or moment < said):
             words.append(_short(held, who, clock))
         return words, moment if moment is not None else said
 
@@ -115,17 +122,19 @@ def _arrived(held: HeldPackage, who: Keeping, clock: Clock) -> str:
     return ", ".join(filter(None, (f"new, {tasks}", f"{spoken(held.remaining(clock))} left", KEPT_BY[who])))
 
 
-def _state(before: HeldPackage, held: HeldPackage) -> str:
+def _state(before: HeldPackage, held: HeldPackage, clock: Clock) -> str:
+    left = f", {spoken(held.remaining(clock) + _LATE)} left" if held.renewable and held.times else ""
     if held.state is LeaseState.ACTIVE and before.state is LeaseState.OVERDUE:
-        return "renewed after all"
-    return sentence(held.word, clean(held.reason), clean(held.next_step)).rstrip(".")
+        return f"renewed after all{left}"
+    return sentence(held.word + left, clean(held.reason), clean(held.next_step)).rstrip(".")
 
 
 def _short(held: HeldPackage, who: Keeping, clock: Clock) -> str:
     why = "its latest end comes then" if held.times and held.times.capped else KEPT_BY[who]
     if held.state is LeaseState.OVERDUE:
         why = "its renewal is overdue"
-    return f"{spoken(held.remaining(clock))} left, {why}" if why else f"{spoken(held.remaining(clock))} left"
+    left = f"{spoken(held.remaining(clock) + _LATE)} left"
+    return f"{left}, {why}" if why else left
 
 
 def _moments(held: HeldPackage) -> Iterable[int]:
@@ -141,8 +150,6 @@ def _moment(held: HeldPackage, who: Keeping, clock: Clock) -> int | None:
     remaining = held.remaining(clock)
     ending = not who.renews or held.times.capped or held.state is LeaseState.OVERDUE
     if not ending and remaining > held.times.lease_seconds * _LITTLE:
-        return None
-    if last_lease(held, clock) and not held.times.capped and who.renews and held.state is not LeaseState.OVERDUE:
         return None
     return min((moment for moment in _moments(held) if remaining <= moment), default=None)
 

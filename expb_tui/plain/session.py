@@ -52,6 +52,8 @@ class PlainSession:
         self.house = house
         self.read_only = house.settings.read_only
         self.numbers = Numbers()
+        self.own: set[str] = set()
+        """Packages that the command under way is about: it says itself what becomes of them."""
         self._given = given
         self._said = said
         self._heard: asyncio.Queue[str | None] = asyncio.Queue()
@@ -139,6 +141,8 @@ class PlainSession:
             self.voice.say(f"Cancelled: {self._doing}. What was already sent is finished and journaled.")
         finally:
             self._running = None
+            self.present()
+            self.own.clear()
 
     async def _act(self, asked: Typed) -> None:
         if asked.command.name not in ("help", "repeat"):
@@ -259,7 +263,7 @@ class PlainSession:
             self.say(sentence(f"Acting as {reading.actor(self)} from now on"))
         due = None
         if self.bridge.held is not None:
-            lines, due = self._leases.look(self.bridge.held, self.house.clock, self.bridge.keeper.keeping)
+            lines, due = self._leases.look(self.bridge.held, self.house.clock, self.bridge.keeper.keeping, self.own)
             for line in lines:
                 self.say(line)
             if not self._read.is_set():

@@ -129,7 +129,9 @@ async def confirm_and_send(session: PlainSession, held: HeldPackage, body: dict[
     receipt = outcome.receipt
     record = f" as {receipt.record_kind} {receipt.record_id}" if receipt.record_id else ""
     before = "; it had been submitted before, and nothing was sent twice" if outcome.kind == "already" else ""
-    session.voice.say(sentence(f"Submitted and confirmed, {receipt.outcome}{clean(record)}{before}"))
+    now = outcome.held
+    rest = f"{now.done} of {count(len(now.tasks), 'task')} submitted, the lease is {now.word}"
+    session.voice.say(sentence(f"Submitted and confirmed, {receipt.outcome}{clean(record)}{before}", rest))
     return True
 
 

@@ -20,6 +20,7 @@ def lease_of(session: PlainSession, word: str) -> HeldPackage:
     found = [one for one in held if one.uid == uid] or [one for one in held if one.uid == word]
     found = found or ([one for one in held if one.uid.startswith(word)] if len(word) >= 4 else [])
     if len(found) == 1:
+        session.own.add(found[0].uid)
         return found[0]
     if found:
         raise UsageError(f"{word} begins {len(found)} package ids", next_step="Type more of it, or the lease's number")
