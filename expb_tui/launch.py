@@ -15,8 +15,6 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.secret import SecretStr
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from expb_tui.core.doctor.model import Circumstances, Sight
     from expb_tui.core.keeper.outlook import Outlook
     from expb_tui.core.keeper.spawn import Ensured
@@ -217,10 +215,9 @@ class House:
         """What this process has sent, or is about to send, without an answer yet."""
         return await self.desk.pending(ours=True) if "desk" in self.__dict__ else []
 
-    def salvaged_since(self, moment: datetime) -> Salvaged | None:
-        """What became of a damaged journal, if this process uses it and it was set aside after ``moment``."""
-        told = self.journal.salvaged() if "journal" in self.__dict__ else None
-        return told if told is not None and told.at >= moment else None
+    def salvaged(self) -> Salvaged | None:
+        """What became of a damaged journal, if it was set aside since this process began to use it."""
+        return self.journal.salvaged(since_opened=True) if "journal" in self.__dict__ else None
 
     async def forget_session(self, profile: str) -> None:
         """Close and drop the cached session after a sign-in, sign-out, removal or move of its secret."""

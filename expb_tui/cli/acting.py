@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -15,6 +14,7 @@ from expb_tui.launch import House, open_house
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.core.leases.salvage import Salvaged
     from expb_tui.core.profiles.store import ProfileStore
 
 T = TypeVar("T")
@@ -29,7 +29,6 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
 
     house = open_house(given(ctx).chosen())
     warn_of_exposure(house.store)
-    began = house.clock.now() - timedelta(seconds=1)  # what a file system calls now may lag
 
     async def whole() -> T:
         try:
@@ -39,14 +38,13 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
             raise
         finally:
             await house.aclose()
-            _tell_salvage(house, began)
+            tell_salvage(house.salvaged())
 
     return asyncio.run(whole())
 
 
-def _tell_salvage(house: House, since: datetime) -> None:
-    """Say that the journal was damaged, where this command has met it."""
-    told = house.salvaged_since(since)
+def tell_salvage(told: Salvaged | None) -> None:
+    """Say that the journal was damaged, and what became of it."""
     for line in told.lines() if told else []:
         diagnostics.warn(line)
 

@@ -119,6 +119,8 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or state_dir() / "journal.db"
         self._door = Door(self.path, MIGRATIONS)
+        before = self._door.salvage.last()
+        self._salvaged_before = before.at if before else None
 
     @property
     def folder(self) -> Path:
@@ -138,9 +140,10 @@ class Journal:
         """No transaction of this process is open inside the block; for the moment before it is stopped."""
         return self._door.still(patience)
 
-    def salvaged(self) -> Salvaged | None:
-        """The latest time that a damaged journal was set aside on this host; one ``stat``."""
-        return self._door.salvage.last()
+    def salvaged(self, *, since_opened: bool = False) -> Salvaged | None:
+        """The latest time that a damaged journal was set aside on this host; or since this was made. One ``stat``."""
+        told = self._door.salvage.last()
+        return None if since_opened and told is not None and told.at == self._salvaged_before else told
 
     async def mark_listed(self, endpoint: str, agent_id: str) -> None:
         """After a salvage: this agent's packages have been asked for. Raises ``FileProblem``."""

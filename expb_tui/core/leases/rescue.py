@@ -19,7 +19,8 @@ UNREADABLE = (sqlite3.DatabaseError, ValueError, TypeError, LookupError, Arithme
 NEWER = 16
 """A format further ahead than this is damage: no later program numbers like that."""
 _PROBES = 100_000
-"""Row numbers that are tried one by one where a table cannot be walked."""
+_BLIND_PROBES = 1000
+"""Row numbers that are tried one by one where a table cannot be walked; the second where its end is not known."""
 _LEAP = 1 << 20
 """Added to the counters of the new journal: no process may take a new row or change for one that it has seen."""
 
@@ -148,8 +149,9 @@ def _walk(db: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | None]
             return
         at = row["row_number"]
         yield dict(row)
+    highest = _highest(db, table)
     missed = 0
-    for number in range(at + 1, min(_highest(db, table, at), at + _PROBES) + 1):
+    for number in range(at + 1, min(highest or at + _BLIND_PROBES, at + _PROBES) + 1):
         try:
             row = db.execute(f"SELECT * FROM {table} WHERE rowid = ?", (number,)).fetchone()  # noqa: S608 - own words
         except sqlite3.DatabaseError:
@@ -157,17 +159,18 @@ def _walk(db: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | None]
             continue
         if row is not None:
             yield dict(row)
-    yield from [None] * max(1, missed)
+    yield from [None] * (missed if highest else 1)
 
 
-def _highest(db: sqlite3.Connection, table: str, at: int) -> int:
+def _highest(db: sqlite3.Connection, table: str) -> int:
+    """The last row's number; 0 where nothing tells it."""
     for query in (
         f"SELECT max(rowid) FROM {table}",  # noqa: S608 - own words
         f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",  # noqa: S608 - own words
     ):
         with suppress(sqlite3.DatabaseError, TypeError):
             return int(db.execute(query).fetchone()[0])
-    return at + 1000
+    return 0
 
 
 def _mended(table: str, row: dict[str, Any]) -> dict[str, Any] | None:

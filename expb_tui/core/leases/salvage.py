@@ -38,20 +38,23 @@ class Salvaged:
     drafts: int = 0
     receipts: int = 0
     unreadable: int = 0
-    """Rows that were seen and could not be read; others may be lost without a trace."""
+    """Rows, or stretches of them, that could not be read; others may be lost without a trace."""
     listed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
     def lines(self) -> list[str]:
         """Words for a person: what happened, what is left, where the rest is."""
-        saved = (
-            f"{self.packages} packages ({self.tokens} with their token), {self.drafts} drafts, {self.receipts} receipts"
-        )
-        lost = f"; {self.unreadable} rows could not be read" if self.unreadable else ""
+        saved = [_counted(self.packages, "package"), _counted(self.drafts, "draft"), _counted(self.receipts, "receipt")]
+        saved[0] += f" ({self.tokens} with the lease token)" if self.packages else ""
+        lost = "; not all of it could be read" if self.unreadable else ""
         return [
             f"The journal was damaged ({self.cause}) and was set aside at {self.at:%Y-%m-%d %H:%M:%S} UTC",
-            f"Saved from it: {saved}{lost}",
+            f"Saved from it: {', '.join(saved)}{lost}",
             f"What the service has assigned beyond that is listed as token lost; the old files are in {self.folder}",
         ]
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'s' if number != 1 else ''}"
 
 
 class Salvage:
@@ -133,6 +136,7 @@ class Salvage:
         for ending in ("-shm", "-wal", ""):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + ending).rename(aside / f"{self.path.name}{ending}")
+        shutil.rmtree(self._working, ignore_errors=True)  # it holds a copy of every token
         self._fresh.rename(self.path)
         _sync(self.path.parent)
 

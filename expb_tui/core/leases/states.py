@@ -81,7 +81,11 @@ def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[Leas
             _KEPT if sure else "Show it to be sure",
         )
     if row.token is None:
-        return LeaseState.TOKEN_LOST, "The lease token never arrived here; another host may hold it", TOKEN_LOST_STEP
+        return (
+            LeaseState.TOKEN_LOST,
+            "The lease token is not here: its answer never arrived, or was lost with the journal",
+            TOKEN_LOST_STEP,
+        )
     if credential_problem:
         return LeaseState.NO_CREDENTIAL, credential_problem, NEXT_STEP
     late = times is not None and left is not None and not times.capped and left < times.lease_seconds * OVERDUE_SHARE

@@ -48,7 +48,7 @@ def usable_token(row: PackageRow) -> SecretStr:
     if row.token is None:
         raise TokenLost(
             f"The lease token of the package {clean(row.uid)} is not here",
-            cause="the answer that held it never arrived",
+            cause="the answer that held it never arrived, or was lost with the journal",
             next_step=TOKEN_LOST_STEP,
         )
     return row.token
