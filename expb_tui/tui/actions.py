@@ -41,6 +41,7 @@ SCOPES = {
     "package": "Package",
     "dialog": "In every dialog",
     "confirm": "Questions",
+    "notices": "Notices",
     "form": "Forms",
     "doctor": "Doctor",
     "login": "Sign in",
@@ -219,6 +220,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("dialog.accept", "Confirm", "dialog", ("enter",), "Do what the dialog offers.", footer=10),
     Action("dialog.close", "Close", "dialog", ("escape", "q"), "Close without doing anything.", footer=20),
     Action("confirm.yes", "Yes", "confirm", ("y",), "Do it."),
+    Action("notice.open", "Go there", "notices", ("enter",), "Go to the row that the notice is about.", footer=5),
+    Action("notice.copy", "Copy", "notices", ("y",), "Send the notice, whole, to this terminal's clipboard.", footer=8),
     Action("confirm.no", "No", "confirm", ("n",), "Do not do it."),
     # Doctor
     Action(

@@ -15,7 +15,7 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone, plural
@@ -204,7 +204,8 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def complain(self, error: ExpbError) -> None:
         """Tell what failed, why, and what to do."""
-        self.tell(of_error(error, self.house.clock.now()))
+        pane = "profiles" if isinstance(error, SignInNeeded) else ""
+        self.tell(of_error(error, self.house.clock.now(), pane=pane))
 
     def tell(self, notice: Notice) -> None:
         """Keep a notice and show it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -38,6 +39,8 @@ class Notices:
     def __init__(self) -> None:
         self._kept: dict[Notice, Notice] = {}
         self._unread: set[Notice] = set()
+        self.on_change: Callable[[], None] | None = None
+        """Called after each one, while somebody looks at the list."""
 
     def add(self, notice: Notice) -> Notice:
         """Keep it; texts are cleaned here."""
@@ -52,6 +55,8 @@ class Notices:
         if notice.tone in (Tone.WARN, Tone.BAD):
             self._unread.add(same)
         self._kept[same] = notice
+        if self.on_change is not None:
+            self.on_change()
         return notice
 
     @property

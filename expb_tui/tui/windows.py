@@ -11,6 +11,7 @@ from expb_tui.tui.widgets.acts import Acts
 
 if TYPE_CHECKING:
     from expb_tui.tui.app import CockpitApp
+    from expb_tui.tui.notices import Notice
 
 _IN_EVERY_MENU = ("work.claim", "app.copy", "app.reload")
 
@@ -63,11 +64,15 @@ def copies(app: CockpitApp) -> None:
 
 
 def notices(app: CockpitApp) -> None:
-    """What was told, and read from now on."""
+    """What was told, and read from now on; the chosen one leads to where it happened."""
     from expb_tui.tui.screens.notices import NoticesScreen
 
-    app.notices.read()
-    app.push_screen(NoticesScreen(app.notices.newest_first(), app.look.glyphs))
+    def go(notice: Notice | None) -> None:
+        if notice is not None:
+            app.cockpit_screen.go_to(notice.pane, notice.row)
+
+    if not isinstance(app.screen, NoticesScreen):
+        app.push_screen(NoticesScreen(app.notices), go)
 
 
 def doctor(app: CockpitApp) -> None:

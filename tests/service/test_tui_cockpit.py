@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from expb_tui.launch import House
-from expb_tui.present.cells import Tone
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.loopback import FaultyWay, once, posts
 from tests.support.server import LocalServer
@@ -232,19 +231,6 @@ async def test_leaving_says_what_becomes_of_the_leases(cockpit: PilotCockpit) ->
     await cockpit.wait_for("Leave expb-tui?", "1 lease runs out, the first in", "Only this cockpit renews it", "is off")
     await cockpit.key("escape")
     await cockpit.wait_for("3 Leases", without="Leave expb-tui?")
-
-
-async def test_notices_are_counted_and_listed_with_their_next_step(cockpit: PilotCockpit) -> None:
-    from expb_tui.core.errors import ExpbError
-
-    error = ExpbError("The desk is closed", cause="it is night", next_step="Come back tomorrow", code="shut")
-    cockpit.app.complain(error)
-    await cockpit.wait_for("The desk is closed: it is night", "! 1 new")
-    await cockpit.press("app.notices")
-    text = await cockpit.wait_for("next  Come back tomorrow", "code  shut")
-    assert Tone.BAD.value not in text
-    await cockpit.key("escape")
-    await cockpit.wait_for("Commands", without="1 new")
 
 
 async def test_the_menu_offers_what_is_possible_and_does_it(cockpit: PilotCockpit) -> None:

@@ -8,6 +8,7 @@ from expb_tui.tui.actions import ACTIONS, SCOPES
 from expb_tui.tui.screens.answer import AnswerPanel
 from expb_tui.tui.screens.claim import ClaimScreen
 from expb_tui.tui.screens.login import LoginScreen
+from expb_tui.tui.screens.notices import NoticesScreen
 from expb_tui.tui.screens.package import WholePackage
 from expb_tui.tui.screens.submit import ReceiptScreen, ReceiptsScreen, SubmitScreen
 from expb_tui.tui.screens.task_form import TaskText
@@ -22,6 +23,7 @@ NODES: dict[str, tuple[type[Acts], ...]] = {
     "claim": (ClaimScreen,),
     "submit": (SubmitScreen,),
     "receipt": (ReceiptScreen, ReceiptsScreen),
+    "notices": (NoticesScreen,),
 }
 
 

@@ -82,6 +82,14 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self._activate(name)
         self.set_focus(self.pane(name), scroll_visible=False)  # at once: the next key is for the new pane
 
+    def go_to(self, name: str, row: str) -> None:
+        """Show and focus a pane, with the cursor on a row where it is still there."""
+        self.go(name)
+        pane = self.pane(name)
+        if row and isinstance(pane, TablePane) and not pane.select(row) and pane.filter:
+            pane.set_filter("")
+            pane.select(row)
+
     def _activate(self, name: str) -> None:
         self._active = name
         self.details.present()
