@@ -79,6 +79,8 @@ async def have_it_kept(house: House, session: Session) -> None:
     ensured = await house.ensure_keeper(session)
     if ensured.problem is not None:
         diagnostics.warn(str(ensured.problem))
+    elif ensured.kind == "started":
+        diagnostics.note("A keeper has been started; expb-tui keeper status shows what it renews")
     elif ensured.kind == "off":
         diagnostics.note("Nothing renews it by itself: no keeper is started here (setting keeper = off)")
 

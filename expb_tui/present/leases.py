@@ -24,9 +24,9 @@ COLUMNS = (
     Column("LEASE", BAR_WIDTH),
     Column("STATE", 17),
     Column("ROLE", 19),
-    Column("TASKS", 5, "right"),
     Column("RENEW", 10, "right"),
     Column("KEPT BY", 7),
+    Column("TASKS", 5, "right"),
     Column("RENEWED", 7, "right"),
     Column("PROJECT", 18),
     Column("ENDS", 12),
@@ -35,7 +35,7 @@ COLUMNS = (
 )
 _PANE = tuple(column.title for column in COLUMNS)
 _PANE_OF_PROJECTS = tuple(title for title in _PANE if title != "PROJECT")
-_PANE_OF_PROJECTS = (*_PANE_OF_PROJECTS[:4], "PROJECT", *_PANE_OF_PROJECTS[4:])
+_PANE_OF_PROJECTS = (*_PANE_OF_PROJECTS[:5], "PROJECT", *_PANE_OF_PROJECTS[5:])
 """The project stands further ahead only where there is more than one."""
 _LISTING = ("LEFT", "STATE", "ROLE", "TASKS", "PROJECT", "KEPT BY", "ENDS", "PROFILE", "PACKAGE")
 _LISTING_WIDE = (*_LISTING, "RENEW", "RENEWED")
@@ -188,9 +188,9 @@ def _row(
         Cell(bars.text, tone),
         state(held, glyphs),
         cell(held.role),
-        cell(tasks_done(held), Tone.OK if held.tasks and held.done == len(held.tasks) else Tone.TEXT),
         Cell(due.text, due.tone),
         kept_by(keeping),
+        cell(tasks_done(held), Tone.OK if held.tasks and held.done == len(held.tasks) else Tone.TEXT),
         cell(held.renewals, Tone.DIM),
         cell(held.project_name or held.project_id),
         cell(moment(absolute, clock.now()), Tone.WARN if ending else Tone.DIM),

@@ -154,6 +154,7 @@ class Bridge:
         if not self.house.settings.read_only:
             self._spawn("renew", self._renew())
             self._spawn("keeper", self._have_a_keeper())
+            self._spawn("settle", self.leases.settle(lambda name: self.house.session(name or None)))
 
     async def aclose(self) -> None:
         """End every task; what was sent is journaled by the desk."""

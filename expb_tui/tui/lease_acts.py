@@ -43,7 +43,7 @@ def toggle_keeping(pane: PaneParts, targets: list[HeldPackage]) -> None:
             pane.cockpit.say(f"Kept: {one} is renewed until it is done or ends")
         else:
             undo = pane.key("app.undo")
-            pane.cockpit.say(f"Not kept any more: {one} runs out in {first} unless you renew; {undo} undoes", Tone.WARN)
+            pane.cockpit.say(f"Not kept any more: {one} runs out in {first} unless you renew; {undo} undoes", Tone.INFO)
 
     async def back() -> None:
         await pane.bridge.set_kept(changed, not kept)

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.present.cells import Tone
 from expb_tui.tui.keeper_watch import KeeperWatch
 from expb_tui.tui.losses import Losses
-from expb_tui.tui.notices import of_error
+from expb_tui.tui.notices import Notice, of_error
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 AGAIN = 15.0
 """Seconds after which leases are read again though nothing was written: their state depends on profiles too."""
+_SETTLE = 2.0
+"""Seconds between two questions to the journal whether something was left over."""
 _SHARE = 0.1
 """Of the time at most that reading the journal takes: with thousands of leases something is written all the time."""
 
@@ -47,6 +50,7 @@ class LeaseWatch:
         self._version: int | None = None
         self._due = 0.0
         self._rested = 0.0
+        self._salvage: datetime | None = None
 
     def again(self) -> None:
         """Read with the next look, whatever the journal's counter says."""
@@ -65,6 +69,33 @@ class LeaseWatch:
         except ExpbError as error:
             self.failed(error)
         self.keeper.look(self.held or ())
+        self._tell_of_salvage()
+
+    def _tell_of_salvage(self) -> None:
+        told = self._house.salvaged()
+        if told is not None and told.at != self._salvage:
+            self._salvage = told.at
+            what, *more = told.lines()
+            self._teller.alarm(Notice(self._house.clock.now(), Tone.BAD, what, "; ".join(more), pane="leases"))
+
+    async def settle(self, sessions: Callable[[str], Awaitable[Session]]) -> None:
+        """Until cancelled: find out what became of requests whose sender died, and what a damaged journal lacks."""
+        settled: int | None = None
+        told: set[str] = set()
+        while True:
+            try:
+                version = self._house.journal.version()
+                errors = await self._house.desk.settle_left_over(sessions) if version != settled else []
+            except ExpbError as unreadable:
+                errors = [unreadable]
+            else:
+                # What it wrote itself calls for no other look.
+                settled = None if errors else version
+            for error in errors:
+                if error.what not in told:
+                    told.add(error.what)
+                    self._teller.tell(of_error(error, self._house.clock.now(), tone=Tone.WARN, pane="leases"))
+            await asyncio.sleep(AGAIN if errors else _SETTLE)
 
     async def read(self) -> None:
         """Read the journal now. Raises ``ExpbError``."""
