@@ -10,8 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,27 +18,17 @@ from expb_tui import __version__
 from expb_tui.core.clock import SYSTEM_CLOCK
 from expb_tui.core.keeper.control import NoKeeper, ask
 from expb_tui.core.keeper.state import look
-from expb_tui.core.leases.desk import Desk
 from expb_tui.core.leases.journal import Journal
-from expb_tui.core.leases.model import HeldPackage
-from expb_tui.core.profiles.session import Session
-from expb_tui.core.profiles.store import Profile, ProfileStore
-from expb_tui.core.secret import SecretStr
-from tests.support.desk import AGENT, SETTINGS
 from tests.support.keeper import (
-    PATIENCE,
     PROGRAM,
     keeper,
     keeper_environment,
     no_keeper_left,
+    operator,
     state_folder,
     until_async,
 )
-from tests.support.upstream import ACCOUNT_ID, AGENT_ID, PROJECT_ID, Upstream
-
-LEASE = 6.0
-"""Seconds: renewed about every four."""
-
+from tests.support.upstream import ACCOUNT_ID
 
 STRANGER = """
 import os, socket, sys
@@ -53,53 +41,6 @@ try:
 except ConnectionError:
     print(b"")
 """
-
-
-@dataclass
-class Operator:
-    """Somebody with an agent's profile, a journal, and a service whose tokens rotate."""
-
-    folder: Path
-    environ: dict[str, str]
-    upstream: Upstream
-    desk: Desk
-    session: Session
-
-    @property
-    def state_folder(self) -> Path:
-        return state_folder(self.environ)
-
-    async def claim(self) -> HeldPackage:
-        claimed = await self.desk.request(self.session, PROJECT_ID, "ideator")
-        assert claimed.held is not None
-        return claimed.held
-
-    async def renewals(self, held: HeldPackage) -> int:
-        return (await self.desk.get(held.uid)).renewals
-
-    async def renewed(self, held: HeldPackage, more: int = 1) -> None:
-        """Until so many further renewals are journaled."""
-        goal = await self.renewals(held) + more
-        async with asyncio.timeout(PATIENCE):
-            while await self.renewals(held) < goal:
-                await asyncio.sleep(0.02)
-
-
-@contextlib.asynccontextmanager
-async def operator(folder: Path, *, lease: float = LEASE, **environ: str) -> AsyncIterator[Operator]:
-    async with Upstream(lease=lease).running() as upstream:
-        settings = keeper_environment(folder, **environ)
-        store = ProfileStore(folder / "profiles.json")
-        token = SecretStr("identity-token")
-        store.put(Profile(AGENT, "agent", endpoint=upstream.url, account_id=ACCOUNT_ID, agent_id=AGENT_ID, token=token))
-        desk = Desk(Journal(state_folder(settings) / "journal.db"), store, patience=2.0)
-        session = Session.open(store, profile=AGENT, settings=SETTINGS)
-        try:
-            yield Operator(folder, settings, upstream, desk, session)
-        finally:
-            await desk.aclose()
-            await session.aclose()
-            await desk.journal.aclose()
 
 
 async def test_it_keeps_what_is_to_be_kept_and_says_so(tmp_path: Path) -> None:

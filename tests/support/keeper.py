@@ -9,27 +9,37 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from expb_tui import __version__
 from expb_tui.core.keeper.state import KeeperState, look
-from tests.support.operator import environment
+from expb_tui.core.leases.desk import Desk
+from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.model import HeldPackage
+from expb_tui.core.profiles.session import Session
+from expb_tui.core.profiles.store import Profile, ProfileStore
+from expb_tui.core.secret import SecretStr
+from tests.support.desk import AGENT, SETTINGS
+from tests.support.operators import environment
+from tests.support.upstream import ACCOUNT_ID, AGENT_ID, PROJECT_ID, Upstream
 
 PROGRAM = str(Path(sys.executable).with_name("expb-tui"))
 PATIENCE = 15.0
 """Seconds that a wait may take."""
 Seen = TypeVar("Seen")
 HOST = "host-one"
-_AS_VERSION = """
+LEASE = 12.0
+"""Seconds of a lease that is soon due; twelve are left for a busy machine to renew it."""
+_OTHERWISE = """
 import sys, expb_tui
 expb_tui.__version__ = {version!r}
+from expb_tui.core.keeper.process import Keeper
+Keeper.__init__.__kwdefaults__["idle"] = {idle!r}
 sys.argv = ["expb-tui", *sys.argv[1:]]
-from expb_tui.core.keeper import process
-process.IDLE = {idle!r}
-process.Keeper.__init__.__kwdefaults__["idle"] = process.IDLE
 from expb_tui.__main__ import main
 main()
 """
@@ -86,13 +96,21 @@ class KeeperProcess:
 
 @contextlib.contextmanager
 def keeper(
-    environ: dict[str, str], *arguments: str, version: str | None = None, idle: float | None = None
+    environ: dict[str, str],
+    *arguments: str,
+    version: str | None = None,
+    idle: float | None = None,
+    program: list[str] | None = None,
 ) -> Iterator[KeeperProcess]:
-    """Start one, killed at the end; it says that it is of ``version``, and ends after ``idle`` seconds of no lease."""
+    """Start one, killed at the end; it says that it is of ``version``, and ends after ``idle`` seconds of no lease.
+
+    ``program`` is another command line in place of all that.
+    """
     command = [PROGRAM, "keeper", *arguments]
     if version is not None or idle is not None:
-        script = _AS_VERSION.format(version=version or __version__, idle=300.0 if idle is None else idle)
+        script = _OTHERWISE.format(version=version or __version__, idle=300.0 if idle is None else idle)
         command = [sys.executable, "-P", "-c", script, "keeper", *arguments]
+    command = program or command
     said = Path(environ["HOME"]) / f"keeper-{time.monotonic_ns()}.txt"
     with said.open("wb") as errors:
         process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
@@ -116,6 +134,61 @@ def no_keeper_left(environ: Mapping[str, str]) -> Iterator[None]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(state.pid, signal.SIGKILL)
             time.sleep(0.02)
+
+
+class Eager(Upstream):
+    """Where its leases are ``LEASE`` seconds, they call themselves so long that a renewal is due after one second."""
+
+    def _lease(self, now: datetime) -> dict[str, Any]:
+        told = super()._lease(now)
+        return told | {"leaseSeconds": LEASE * 2.5} if self.lease == LEASE else told
+
+
+@dataclass
+class Operator:
+    """Somebody with an agent's profile, a journal, and a service whose tokens rotate."""
+
+    folder: Path
+    environ: dict[str, str]
+    upstream: Upstream
+    desk: Desk
+    session: Session
+
+    @property
+    def state_folder(self) -> Path:
+        return state_folder(self.environ)
+
+    async def claim(self) -> HeldPackage:
+        claimed = await self.desk.request(self.session, PROJECT_ID, "ideator")
+        assert claimed.held is not None
+        return claimed.held
+
+    async def renewals(self, held: HeldPackage) -> int:
+        return (await self.desk.get(held.uid)).renewals
+
+    async def renewed(self, held: HeldPackage, more: int = 1) -> None:
+        """Until so many further renewals are journaled."""
+        goal = await self.renewals(held) + more
+        async with asyncio.timeout(PATIENCE):
+            while await self.renewals(held) < goal:
+                await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def operator(folder: Path, *, lease: float = LEASE, **environ: str) -> AsyncIterator[Operator]:
+    async with Eager(lease=lease).running() as upstream:
+        settings = keeper_environment(folder, **environ)
+        store = ProfileStore(folder / "profiles.json")
+        token = SecretStr("identity-token")
+        store.put(Profile(AGENT, "agent", endpoint=upstream.url, account_id=ACCOUNT_ID, agent_id=AGENT_ID, token=token))
+        desk = Desk(Journal(state_folder(settings) / "journal.db"), store, patience=2.0)
+        session = Session.open(store, profile=AGENT, settings=SETTINGS)
+        try:
+            yield Operator(folder, settings, upstream, desk, session)
+        finally:
+            await desk.aclose()
+            await session.aclose()
+            await desk.journal.aclose()
 
 
 async def until_async(see: Callable[[], Seen], true: Callable[[Seen], bool], describe: Callable[[], str] = str) -> Seen:

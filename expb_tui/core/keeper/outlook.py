@@ -21,7 +21,7 @@ class Outlook:
     unattended: bool
     """A fresh process without display or session bus can read the credential: any later keeper renews."""
     keeper_off: bool
-    """No keeper is started on this host (setting ``keeper``)."""
+    """No keeper runs on this host, and none is started (setting ``keeper``)."""
     cause: str = ""
     """Why not unattended, one sentence."""
     next_step: str = ""
@@ -44,9 +44,10 @@ class Outlook:
 
 async def outlook(profile: Profile, settings: Settings) -> Outlook:
     """Ask the keyring if need be, in a thread: up to 2 s. ``profile`` without a name: a token that no profile holds."""
+    from expb_tui.core.keeper.state import look
     from expb_tui.core.profiles import secrets
 
-    off = settings.keeper == "off"
+    off = settings.keeper == "off" and not look().running
     if not profile.name:
         return Outlook(
             False,

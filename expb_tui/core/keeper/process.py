@@ -308,7 +308,7 @@ class Keeper:
         await self._look_around()
         problem = self._sessions.problem(_identity_in(asked))
         known = any(identity_of(one.pin) == _identity_in(asked) for one in self._kept)
-        self._wake.set()
+        self._publish()
         return {"ok": True, "can": known and problem is None, "known": known}
 
     async def _lend(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -319,7 +319,7 @@ class Keeper:
         self._sessions.lend(token)
         self._say(f"a token was lent: {token.profile or 'of no profile'}, agent {token.agent_id}")
         await self._look_around()
-        self._wake.set()
+        self._publish()
         return {"ok": True}
 
     def _hand_over(self, asked: dict[str, Any]) -> dict[str, Any]:

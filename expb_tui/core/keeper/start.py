@@ -31,8 +31,8 @@ _PACKAGES = ("expb_tui.core.api", "expb_tui.core.leases", "expb_tui.core.profile
 _APART = ("expb_tui.core.profiles.keyring_child",)
 """Runs in processes of its own."""
 _LATER = (
-    "anyio._backends._asyncio", "difflib", "email.utils", "encodings.idna", "httpcore._async.connection",
-    "httpcore._backends.anyio", "httpx", "ipaddress", "sqlite3", "ssl", "subprocess", "tomllib",
+    "anyio._backends._asyncio", "difflib", "email.utils", "encodings.ascii", "encodings.idna", "httpx",
+    "httpcore._async.connection", "httpcore._backends.anyio", "ipaddress", "sqlite3", "ssl", "subprocess", "tomllib",
 )  # fmt: skip
 """What others import with their first use: it may be gone, or be another version, once the program is upgraded."""
 
