@@ -17,7 +17,9 @@ def main() -> NoReturn:
     # An interrupt cannot unwind an import cleanly; until the command tree can say it in words it just ends us.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from expb_tui.cli.options import scan
+    from expb_tui.core.secret import leave_no_core_file
 
+    leave_no_core_file()
     found = scan(sys.argv[1:])
     line = None
     demo = found.words[:1] == ["demo"]

@@ -18,6 +18,15 @@ def is_token(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
+def leave_no_core_file() -> None:
+    """A crash of this process, or of an editor that it starts, writes no memory to the disk (man 2 setrlimit)."""
+    import resource
+    from contextlib import suppress
+
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 class SecretStr:
     """Holds a credential; ``repr``, ``str``, formatting and pickling never reveal it."""
 
