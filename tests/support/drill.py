@@ -35,7 +35,7 @@ class Drill:
     owner_token: str
     _count: Iterator[int] = field(default_factory=itertools.count)
 
-    def place(self, *, endpoint: str | None = None, like: Place | None = None) -> Place:
+    def place(self, *, endpoint: str | None = None, like: Place | None = None, **environ: str) -> Place:
         """A new operator, or one with another's files as they are now. ``endpoint``: a way that tests can break."""
         folder = self.folder / f"home-{next(self._count)}"
         if like is None:
@@ -43,7 +43,7 @@ class Drill:
             profiles_file(folder, self.server, endpoint=endpoint)
         else:
             shutil.copytree(like.folder, folder)
-        return Place(folder, self.forks, environment(folder))
+        return Place(folder, self.forks, environment(folder, **environ))
 
     def packages(self) -> list[dict[str, Any]]:
         """The agent's packages as the service has them."""

@@ -274,7 +274,7 @@ class Place:
     @property
     def journal(self) -> Path:
         """Where this operator's journal stands."""
-        return self.folder / "state" / machine_id() / "journal.db"
+        return Path(self.environ["EXPB_TUI_STATE_DIR"]) / machine_id() / "journal.db"
 
     def run(
         self, *argv: str, kill_at: str | None = None, shift: float = 0.0, seconds: float = 0.0, given: str = ""

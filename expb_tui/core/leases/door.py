@@ -201,7 +201,13 @@ class Door:
             self.salvage.finish()
         # Until SQLite has found its log by name, nobody may set the file aside.
         with file_lock(self.salvage.lock, shared=True):
-            db = self._connect(timeout)
+            try:
+                db = self._connect(timeout)
+            except sqlite3.OperationalError as error:
+                # On a full disk SQLite cannot even read: its index of the log takes room too.
+                if not (_is_full(error) and self._spend_reserve()):
+                    raise
+                db = self._connect(timeout)
             return db, identity(self.path)
 
     def _connect(self, timeout: float) -> sqlite3.Connection:
@@ -306,7 +312,7 @@ def problem_of(path: Path, error: sqlite3.Error | OSError) -> FileProblem:
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or getattr(error, "errno", 0) in _FULL:
         return FileProblem(
             f"The journal {path} cannot be written",
-            cause="no space is left on the disk" if code != sqlite3.SQLITE_IOERR else "the disk does not take it",
+            cause="the disk does not take it" if code == sqlite3.SQLITE_IOERR and _room(path) else _NO_SPACE,
             next_step="Free some space, or set EXPB_TUI_STATE_DIR to a folder on another disk",
             code="disk-full",
         )
@@ -331,5 +337,17 @@ def problem_of(path: Path, error: sqlite3.Error | OSError) -> FileProblem:
     )
 
 
+def _room(path: Path) -> bool:
+    """Whether the disk has room for SQLite's own files."""
+    try:
+        state = os.statvfs(path.parent)
+    except OSError:
+        return True
+    return state.f_bavail * state.f_frsize >= _SQLITE_NEEDS
+
+
 _FULL = frozenset({28, 122})
 """ENOSPC and EDQUOT."""
+_NO_SPACE = "no space is left on the disk"
+_SQLITE_NEEDS = 64 << 10
+"""Bytes: the index of the log, and a page or two."""
