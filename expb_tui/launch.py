@@ -183,7 +183,9 @@ class House:
         """
         from expb_tui.core.keeper.outlook import outlook
 
-        return await outlook((await self.session(profile)).profile, self.settings)
+        session = await self.session(profile)
+        acting = session.profile if session.explicit else self.store.select(session.profile.name)
+        return await outlook(acting, self.settings)
 
     def circumstances(self, sight: Sight) -> Circumstances:
         """What the doctor examines; ``sight`` is what the face sees of its terminal."""

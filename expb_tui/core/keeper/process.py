@@ -184,10 +184,14 @@ class Keeper:
             try:
                 self._looked = self._clock.ticks()
                 self._kept = await self._journal.kept()
+                pins = {identity_of(one.pin): one.pin for one in self._kept}
+                before = [self._sessions.problem(identity) for identity in pins]
+                after = await asyncio.gather(*(self._sessions.check(pin) for pin in pins.values()))
+                if before != after:
+                    for _, renewer, _ in self._keeping.values():
+                        renewer.look_again()
                 for file in {one.pin.profile_file for one in self._kept} - self._keeping.keys():
                     self._begin(file)
-                pins = {identity_of(one.pin): one.pin for one in self._kept}
-                await asyncio.gather(*(self._sessions.check(pin) for pin in pins.values()))
                 self._troubles.credentials(self._kept, self._sessions.problem)
                 await self._note_in_journal()
             except ExpbError as problem:

@@ -100,6 +100,10 @@ class Renewer:
         """Seconds until the next renewal (0: now); None where there is none to come."""
         return self._schedule.next_due()
 
+    def look_again(self) -> None:
+        """What ``covers`` or ``speaks_for`` would answer has changed: within a second every lease is asked about."""
+        self._schedule.look_again()
+
     def stop_starting(self) -> None:
         """Begin no renewal any more; those under way end and are journaled."""
         self._stopping = True

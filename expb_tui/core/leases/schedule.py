@@ -108,6 +108,10 @@ class Schedule:
                 self.put(lease.row)
             self._stamp, self._looked = stamp, now
 
+    def look_again(self) -> None:
+        """What ``covers`` or ``speaks_for`` would answer has changed: the next refresh asks about every lease."""
+        self._looked = None
+
     def put(self, row: PackageRow, unsaved: PackageRow | None = None) -> Lease | None:
         """What is known of a package now; None where nothing is to be kept alive any more."""
         if unsaved is not None and unsaved.version >= row.version:
