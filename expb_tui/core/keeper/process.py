@@ -204,7 +204,9 @@ class Keeper:
         by_words: dict[str, list[str]] = {}
         for one in self._kept:
             problem = self._sessions.problem(identity_of(one.pin))
-            by_words.setdefault(problem.cause or problem.what if problem else "", []).append(one.uid)
+            words = problem.cause or problem.what if problem else ""
+            if words != one.keeping_problem:
+                by_words.setdefault(words, []).append(one.uid)
         for words, uids in by_words.items():
             await self._journal.set_keeping_problem(uids, words)
 

@@ -101,6 +101,7 @@ class KeptPin:
     uid: str
     pin: Pin
     expires_at: datetime | None
+    keeping_problem: str
 
 
 @dataclass(frozen=True)
@@ -184,17 +185,21 @@ class Journal:
 
     async def kept(self) -> list[KeptPin]:
         """Whom the leases belong to that renewers look after; neither documents nor tokens are read."""
+        names = tuple(Pin.__dataclass_fields__)
+        wanted = (
+            f"SELECT uid, expires_at, keeping_problem, {', '.join(names)} FROM package"  # noqa: S608 - own words
+            f" WHERE kept AND token IS NOT NULL AND lost_code = '' AND NOT {_ENDED} ORDER BY id"
+        )
 
         def find(db: sqlite3.Connection) -> list[KeptPin]:
-            rows = db.execute(
-                f"SELECT uid, expires_at, {', '.join(Pin.__dataclass_fields__)} FROM package"  # noqa: S608 - own words
-                f" WHERE kept AND token IS NOT NULL AND lost_code = '' AND NOT {_ENDED} ORDER BY id"
-            ).fetchall()
             return [
                 KeptPin(
-                    row["uid"], Pin(*(row[name] for name in Pin.__dataclass_fields__)), from_instant(row["expires_at"])
+                    row["uid"],
+                    Pin(*(row[name] for name in names)),
+                    from_instant(row["expires_at"]),
+                    row["keeping_problem"],
                 )
-                for row in rows
+                for row in db.execute(wanted).fetchall()
             ]
 
         return await self._door.read(find)
