@@ -10,18 +10,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import os
-import pty
-import select
-import signal
-import statistics
-import struct
 import sys
 import tempfile
-import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cockpit import environment, profiles_file
 from tests.support.server import seed, settings_for, start_server
+from tests.support.timed import COLUMNS, LINES, Timed, p50, p95
 
-COLUMNS, LINES = 120, 40
 SLACK = 1.5
 BOUNDS = {
     "first_text_ms": 100.0,
@@ -63,63 +55,6 @@ Ten().run()
 """
 
 
-class Shown:
-    """One program in a pseudo-terminal; ``output`` is everything that it wrote."""
-
-    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
-        self.output = bytearray()
-        self.started = time.perf_counter()
-        self.pid, self._master = pty.fork()
-        if self.pid == 0:
-            os.execvpe(command[0], command, environ)
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-
-    def pump(self, seconds: float) -> bool:
-        """Take what comes within ``seconds``; whether anything came."""
-        if not select.select([self._master], [], [], seconds)[0]:
-            return False
-        with contextlib.suppress(OSError):
-            self.output += os.read(self._master, 65_536)
-            return True
-        return False
-
-    def until(self, *words: bytes, limit: float = 30.0) -> float:
-        """Milliseconds since the start until the output holds all ``words``."""
-        deadline = time.perf_counter() + limit
-        while not all(word in self.output for word in words):
-            if time.perf_counter() > deadline:
-                raise SystemExit(f"waited for {words}; got {bytes(self.output[-2000:])!r}")
-            self.pump(0.02)
-        return (time.perf_counter() - self.started) * 1000
-
-    def quiet(self, seconds: float = 0.3) -> None:
-        """Until nothing has come for ``seconds``."""
-        while self.pump(seconds):
-            pass
-
-    def key(self, text: str) -> tuple[float, int]:
-        """Send a key: milliseconds until the first answer, bytes of all of it."""
-        before, sent = len(self.output), time.perf_counter()
-        os.write(self._master, text.encode())
-        while not self.pump(0.5):
-            if time.perf_counter() - sent > 5:
-                raise SystemExit(f"no answer to {text!r}")
-        passed = (time.perf_counter() - sent) * 1000
-        self.quiet(0.1)
-        return passed, len(self.output) - before
-
-    def end(self, key: str) -> float:
-        """Leave by a key: milliseconds until the program has ended."""
-        sent = time.perf_counter()
-        os.write(self._master, key.encode())
-        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
-            self.pump(0.01)
-            if time.perf_counter() - sent > 10:
-                os.kill(self.pid, signal.SIGKILL)
-        os.close(self._master)
-        return (time.perf_counter() - sent) * 1000
-
-
 @contextlib.contextmanager
 def _served(folder: Path) -> Iterator[None]:
     settings = settings_for(f"sqlite:///{folder / 'server.sqlite'}")
@@ -130,10 +65,6 @@ def _served(folder: Path) -> Iterator[None]:
         yield
     finally:
         server.stop()
-
-
-def _p95(times: list[float]) -> float:
-    return sorted(times)[int(len(times) * 0.95)]
 
 
 def measure(rounds: int, idle: float) -> dict[str, float]:
@@ -151,16 +82,16 @@ def measure(rounds: int, idle: float) -> dict[str, float]:
         environ = environment(folder)
         with _served(folder):
             for number in range(rounds + 1):
-                bare = Shown([sys.executable, "-c", "print('hello')"], environ)
+                bare = Timed([sys.executable, "-c", "print('hello')"], environ)
                 interpreter = bare.until(b"hello")
                 os.waitpid(bare.pid, 0)
-                hello = Shown([sys.executable, str(ten)], environ)
+                hello = Timed([sys.executable, str(ten)], environ)
                 reference = hello.until(b"hello from ten lines")
                 hello.quiet()
                 if number == rounds:
-                    note("ten_lines_key_p95_ms", _p95([hello.key(key)[0] for _ in range(10) for key in "jkjk"]))
+                    note("ten_lines_key_p95_ms", p95([hello.key(key)[0] for _ in range(10) for key in "jkjk"]))
                 hello.end("\x11")
-                cockpit = Shown(program, environ)
+                cockpit = Timed(program, environ)
                 first = cockpit.until(b"opening")
                 frame = cockpit.until(b"Profiles", b"Leases")
                 data = cockpit.until(b"online", b"hypothesis-reviewer")
@@ -179,20 +110,16 @@ def measure(rounds: int, idle: float) -> dict[str, float]:
                 note("start_bytes", start)
                 if number == rounds:
                     cockpit.pump(1.0)
-                    before = len(cockpit.output)
-                    watched = time.perf_counter()
-                    while (passed := time.perf_counter() - watched) < idle:
-                        cockpit.pump(min(0.5, idle - passed))
-                    note("idle_bytes_per_s", (len(cockpit.output) - before) / idle)
+                    note("idle_bytes_per_s", cockpit.watch(idle)[0])
                     cockpit.key("2")
                     keys = [cockpit.key(key) for _ in range(10) for key in "jjkk"]
                     times = [passed for passed, _ in keys]
-                    note("key_p50_ms", statistics.median(times))
-                    note("key_p95_ms", _p95(times))
-                    note("key_ratio", _p95(times) / found["ten_lines_key_p95_ms"][0])
-                    note("key_bytes", statistics.median(size for _, size in keys))
+                    note("key_p50_ms", p50(times))
+                    note("key_p95_ms", p95(times))
+                    note("key_ratio", p95(times) / found["ten_lines_key_p95_ms"][0])
+                    note("key_bytes", p50([size for _, size in keys]))
                 note("quit_ms", cockpit.end("\x11"))
-    return {name: round(statistics.median(values), 2) for name, values in found.items()}
+    return {name: round(p50(values), 2) for name, values in found.items()}
 
 
 def main() -> int:
