@@ -14,7 +14,7 @@ _OPEN = "\x1b[?1049h\x1b[?25l\x1b[2J\x1b[H"
 _CLOSE = "\r\x1b[2K\x1b[?25h\x1b[?1049l"
 """The line is wiped too: some terminals have no alternate screen."""
 DEMO_WORDS = ("demo", "starting a local server")
-_FATAL = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_FATAL = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 def words(profile: str | None) -> str:

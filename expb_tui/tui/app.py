@@ -179,6 +179,11 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         """A signal, or a terminal that is gone."""
         self.exit(return_code=code)
 
+    @property
+    def leaving(self) -> bool:
+        """Told to end, and ending."""
+        return self._exit
+
     def _end_by(self, number: Signals) -> None:
         if not (self.in_editor and number in FROM_THE_KEYBOARD):
             self.end_now(128 + number)

@@ -30,7 +30,7 @@ _PASTE_PATIENCE = 2.0
 _STALL = 1.0
 """Seconds that the event loop waits for a terminal that takes nothing, before frames are left out."""
 _LAST_WORDS = 2.0
-"""Seconds that such a terminal has at the end to take what restores it."""
+"""Seconds in which such a terminal must take something at the end, or it is given up."""
 _BLOCK = 4096
 _WIPE = "\x1b[0m\x1b[2J\x1b[H"
 """Where there is no alternate screen (GNU screen, unless told), the frame must not stay behind under the prompt."""
@@ -43,6 +43,11 @@ class Ends(Protocol):
     ascii_only: bool
     frame_waits: bool
     """There is something to draw, as soon as the terminal has taken what it was given before."""
+
+    @property
+    def leaving(self) -> bool:
+        """It has been told to end."""
+        ...
 
     def end_now(self, code: int) -> None:
         """Leave with this exit code."""
@@ -82,6 +87,8 @@ class _Terminal:
         self._waiting = bytearray()
         self._open = True
         self._written = 0
+        self.sent = 0
+        """Bytes that the terminal has taken."""
         self.taken = 0
         """How many writes the terminal has taken whole."""
 
@@ -109,7 +116,9 @@ class _Terminal:
         data, self._waiting = memoryview(bytes(self._waiting)), bytearray()
         while data and self._open:
             try:
-                data = data[os.write(self._descriptor, data) :]
+                count = os.write(self._descriptor, data)
+                data = data[count:]
+                self.sent += count
             except BlockingIOError:
                 # Somebody else made the terminal non-blocking, as ssh and some editors do.
                 with selectors.DefaultSelector() as ready, suppress(OSError):
@@ -142,7 +151,9 @@ class CockpitDriver(LinuxDriver):
         self._ours.has_screen()
 
     def stop_application_mode(self) -> None:
-        if self._stalled and self._writer_thread is not None:
+        if self._writer_thread is None:
+            return  # another program has the terminal, in the state in which it is to be left
+        if self._stalled:
             # What restores the terminal comes before frames that it has not taken yet.
             with suppress(queue.Empty):
                 while True:
@@ -150,11 +161,17 @@ class CockpitDriver(LinuxDriver):
         self.write(_WIPE)
         super().stop_application_mode()
 
+    def resume_application_mode(self) -> None:
+        """Take the terminal again, unless we were told to end while another program had it."""
+        if not self._ours.leaving:
+            super().resume_application_mode()
+
     # Writing
 
     def write(self, data: str) -> None:
         """Hand ``data`` to the writer thread; while the terminal takes nothing, frames are left out."""
-        assert self._writer_thread is not None, "Driver must be in application mode"
+        if self._writer_thread is None:
+            return
         waiting = self._writer_thread._queue
         self._handed += 1
         try:
@@ -179,10 +196,16 @@ class CockpitDriver(LinuxDriver):
     def close(self) -> None:
         """End the writer thread; one that is stuck is left behind."""
         thread, self._writer_thread = self._writer_thread, None
-        if thread is not None:
-            with suppress(queue.Full):
-                thread._queue.put(None, timeout=_LAST_WORDS if self._stalled else None)
-            thread.join(_LAST_WORDS if self._stalled else None)
+        if thread is None:
+            return
+        with suppress(queue.Full):
+            thread._queue.put(None, timeout=_LAST_WORDS)
+        sent = -1
+        while thread.is_alive() and sent != self._file.sent:
+            sent = self._file.sent
+            thread.join(_LAST_WORDS)
+        if thread.is_alive():
+            _write_to_nobody()
 
     # Ends and stops
 
@@ -191,10 +214,7 @@ class CockpitDriver(LinuxDriver):
         if self._ended:
             return
         self._ended = True
-        # What is still in Python's buffers must not fail, or turn the exit code into 120, when the interpreter ends.
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
+        _write_to_nobody()
         self._loop.call_soon_threadsafe(self._ours.end_now, EXIT_HANGUP)
 
     def _sigtstp_application(self, *_: object) -> None:
@@ -242,6 +262,13 @@ class CockpitDriver(LinuxDriver):
                     take(pastes.give_up())
                 for message in parser.tick():
                     self.process_message(message)
+
+
+def _write_to_nobody() -> None:
+    """What is still in Python's buffers must neither wait nor fail, nor turn the exit code into 120, at the end."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
 
 
 def merged(messages: Iterable[Message]) -> Iterator[Message]:
