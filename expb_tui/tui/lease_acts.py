@@ -35,15 +35,17 @@ def toggle_keeping(pane: PaneParts, targets: list[HeldPackage]) -> None:
         return
     one = f"the {clean(changed[0].role)}" if len(changed) == 1 else plural(len(changed), "lease")
     first = rows.left(rows.soonest(changed, pane.clock) or changed[0], pane.clock).text
+    several = len(changed) > 1
 
     async def work() -> None:
         await pane.bridge.set_kept(changed, kept)
         pane.cockpit.undo.push(f"keeping of {one} is {'on' if kept else 'off'}", back)
         if kept:
-            pane.cockpit.say(f"Kept: {one} is renewed until it is done or ends")
+            pane.cockpit.say(f"Kept: {one} {'are' if several else 'is'} renewed until done or at the absolute end")
         else:
             undo = pane.key("app.undo")
-            pane.cockpit.say(f"Not kept any more: {one} runs out in {first} unless you renew; {undo} undoes", Tone.INFO)
+            ends = f"{one} run out, the first in {first}," if several else f"{one} runs out in {first}"
+            pane.cockpit.say(f"Not kept any more: {ends} unless you renew; {undo} undoes", Tone.INFO)
 
     async def back() -> None:
         await pane.bridge.set_kept(changed, not kept)

@@ -253,8 +253,8 @@ class TaskFormScreen(FrameScreen[bool]):
         self._panel.rest(loss_lines(gone, self.cockpit.look.glyphs) if gone is not None else ())
         if gone is not None:
             self._panel.flush_soon()
-            if self._panel in (self.focused.ancestors if self.focused is not None else ()):
-                self._text.focus()
+            self.remove_class("-form")
+            self._text.focus()
         self._text.rewrap()
         self.cockpit.draw_frame_soon()
 

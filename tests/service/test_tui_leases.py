@@ -1,0 +1,296 @@
+"""Leases in the cockpit: kept or not, by whom, lost loudly, and what the header says of a service that hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.model import HeldPackage
+from expb_tui.launch import House
+from expb_tui.present.cells import Tone
+from expb_tui.tui import bell
+from expb_tui.tui.notices import Notice
+from expb_tui.tui.screens.submit import SubmitScreen
+from expb_tui.tui.screens.task_form import TaskFormScreen
+from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
+from tests.support.filling import fill, question
+from tests.support.keeper import keeper, no_keeper_left, until_async
+from tests.support.loopback import FaultyWay
+from tests.support.server import LocalServer
+
+HOST = "host-one"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("EXPB", "SSH_", "NO_COLOR", "TMUX"))]:
+        monkeypatch.delenv(name)
+    for name, value in environment(tmp_path, EXPB_TUI_MACHINE_ID=HOST).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def house(folder: Path, server: LocalServer) -> House:
+    profiles_file(folder, server)
+    return house_in(folder)
+
+
+@pytest.fixture
+async def cockpit(house: House) -> AsyncIterator[PilotCockpit]:
+    async with piloted(house) as shown:
+        await shown.wait_for("polling")
+        yield shown
+
+
+async def claim(cockpit: PilotCockpit, role: str = "ideator") -> HeldPackage:
+    house = cockpit.app.house
+    session = await house.session("researcher")
+    assert session.profile.project_id is not None
+    outcome = await house.desk.request(session, session.profile.project_id, role, project_name="checkout-latency")
+    assert outcome.held is not None
+    await cockpit.app.bridge.leases_changed()
+    await cockpit.wait(lambda: outcome.held is not None and shows(cockpit, outcome.held))
+    return outcome.held
+
+
+def shows(cockpit: PilotCockpit, held: HeldPackage) -> bool:
+    return any(row.key == held.uid for row in cockpit.app.cockpit_screen.leases.rows)
+
+
+def cells(cockpit: PilotCockpit, held: HeldPackage) -> dict[str, tuple[str, Tone]]:
+    """The row of a lease by column."""
+    table = cockpit.app.cockpit_screen.leases.table
+    row = next(row for row in table.rows if row.key == held.uid)
+    return {column.title: (cell.text, cell.tone) for column, cell in zip(table.columns, row.cells, strict=True)}
+
+
+async def lose(house: House, held: HeldPackage, reason: str = "somebody else holds it now") -> None:
+    """Another process, such as a keeper, finds that the lease is lost."""
+    journal = Journal(house.journal.path)
+    try:
+        row = await journal.package(held.uid)
+        assert row is not None
+        await journal.lose(row.id, "lease-conflict", reason, token=row.token)
+    finally:
+        await journal.aclose()
+
+
+# Keeping
+
+
+async def test_keeping_is_turned_off_and_taken_back(cockpit: PilotCockpit) -> None:
+    held = await claim(cockpit)
+    assert cells(cockpit, held)["KEPT BY"][0] == "cockpit"
+    assert cells(cockpit, held)["LEFT"][1] is Tone.OK
+    await cockpit.press("pane.leases", "lease.keep")
+    await cockpit.wait_for("Keeping is off", "runs out")
+    assert not (await cockpit.app.house.desk.get(held.uid)).kept
+    assert (cells(cockpit, held)["RENEW"], cells(cockpit, held)["KEPT BY"][0]) == (("off", Tone.WARN), "off")
+    assert cells(cockpit, held)["LEFT"][1] is Tone.WARN
+    await cockpit.press("app.undo")
+    await cockpit.wait_for("Taken back", without="Keeping is off")
+    assert (await cockpit.app.house.desk.get(held.uid)).kept
+    assert cells(cockpit, held)["KEPT BY"][0] == "cockpit"
+
+
+async def test_of_marked_leases_all_are_kept_again_if_one_was_not(cockpit: PilotCockpit) -> None:
+    first, second = await claim(cockpit), await claim(cockpit, "experimenter")
+    desk = cockpit.app.house.desk
+    await cockpit.app.bridge.set_kept([first], False)
+    await cockpit.press("pane.leases", "list.top", "list.mark", "list.mark", "lease.keep")
+    await cockpit.wait_for("is renewed until done")
+    assert [(await desk.get(one.uid)).kept for one in (first, second)] == [True, True]
+    await cockpit.press("lease.keep")
+    await cockpit.wait_for("Not kept any more: 2 leases run out")
+    assert [(await desk.get(one.uid)).kept for one in (first, second)] == [False, False]
+
+
+async def test_read_only_neither_keeps_nor_offers_to(folder: Path, server: LocalServer) -> None:
+    profiles_file(folder, server)
+    async with piloted(house_in(folder)) as cockpit:
+        held = await claim(cockpit)
+    async with piloted(house_in(folder, read_only=True)) as cockpit:
+        await cockpit.wait(lambda: shows(cockpit, held))
+        await cockpit.press("pane.leases")
+        await cockpit.wait_for("Nothing renews it")
+        assert cells(cockpit, held)["KEPT BY"] == ("nobody", Tone.WARN)
+        assert not cockpit.app.cockpit_screen.leases.can_act("lease.keep")
+
+
+async def test_a_keeper_keeps_and_the_cockpit_takes_over_when_it_is_killed(
+    house: House, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with keeper(dict(os.environ)) as process:
+        await until_async(process.at_work, bool)
+        async with piloted(house) as cockpit:
+            held = await claim(cockpit)
+            await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "keeper", "the keeper keeps it")
+            assert not cockpit.app.bridge.keeper.left_to_us(held)
+            await cockpit.wait_for("keeper on")
+            await cockpit.press("app.back")
+            await cockpit.wait_for("Leave expb-tui?", "1 lease goes on: the keeper renews it without you.")
+            await cockpit.press("dialog.close")
+            process.send(signal.SIGKILL)
+            await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "cockpit", "the cockpit keeps it")
+            assert cockpit.app.bridge.keeper.left_to_us(held)
+            await cockpit.wait(lambda: any("keeper has ended" in one.text for one in notices(cockpit)))
+
+
+async def test_the_cockpit_starts_a_keeper_that_outlives_it(
+    folder: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPB_TUI_KEEPER", "auto")
+    profiles_file(folder, server)
+    house = house_in(folder)
+    with no_keeper_left(dict(os.environ)):
+        async with piloted(house) as cockpit:
+            await cockpit.wait(lambda: house.keeper().running, "a keeper")
+            held = await claim(cockpit)
+            await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "keeper", "the keeper keeps it")
+        assert house.keeper().running
+
+
+def notices(cockpit: PilotCockpit) -> list[Notice]:
+    return cockpit.app.notices.newest_first()
+
+
+# Losses
+
+
+async def test_a_lost_lease_is_loud_once_and_says_why(cockpit: PilotCockpit, monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[bool] = []
+    monkeypatch.setattr(type(cockpit.app), "bell", lambda app: rung.append(True))
+    held = await claim(cockpit)
+    await lose(cockpit.app.house, held)
+    await cockpit.wait_for("1 lease lost", "The lease of the ideator in checkout-latency is lost", "somebody else")
+    assert rung == [True]
+    await cockpit.app.bridge.leases_changed()
+    await cockpit.pilot.pause(0.3)
+    assert rung == [True]
+    assert cells(cockpit, held)["STATE"][1] is Tone.BAD
+    await cockpit.press("app.notices")
+    await cockpit.wait_for("Drafts stay")
+    await cockpit.press("dialog.close")
+    await cockpit.wait(lambda: "1 lease lost" not in cockpit.text, "it has been seen")
+
+
+async def test_a_lost_lease_stops_the_form_and_keeps_the_draft(cockpit: PilotCockpit) -> None:
+    held = await claim(cockpit)
+    desk = cockpit.app.house.desk
+    await cockpit.press("pane.leases", "lease.submit")
+    await cockpit.wait(lambda: isinstance(cockpit.app.screen, TaskFormScreen))
+    await cockpit.wait_for("Outcome")
+    await cockpit.press("task.fill")
+    await cockpit.wait(lambda: question(cockpit) is not None)
+    await fill(cockpit, {"statement": "A cache lowers p95."})
+    await lose(cockpit.app.house, held)
+    await cockpit.wait_for("The lease of this package is lost", "What you typed is kept", "draft kept, read only")
+    screen = cockpit.app.screen
+    assert isinstance(screen, TaskFormScreen)
+    assert not screen.sendable
+    possible = {action.id for action in cockpit.app.actions_now()}
+    assert not possible & {"task.submit", "task.fail", "task.fill", "form.review"}
+    assert "task.editor" in possible
+    await cockpit.type("zz")  # goes nowhere
+    (task,) = held.tasks
+    draft = await desk.draft(held.uid, task.task_id)
+    assert draft is not None
+    assert draft.values["statement"] == "A cache lowers p95."
+    # It can be read again later, too.
+    await cockpit.press("task.back")
+    await cockpit.wait(lambda: not isinstance(cockpit.app.screen, TaskFormScreen))
+    await cockpit.press("lease.open")
+    await cockpit.wait_for("Package of the ideator")
+    await cockpit.press("package.open")
+    await cockpit.wait_for("The lease of this package is lost", "A cache lowers p95.")
+
+
+async def test_a_lost_lease_stops_a_submission_that_waits_for_its_enter(cockpit: PilotCockpit) -> None:
+    held = await claim(cockpit)
+    await cockpit.press("pane.leases", "lease.submit")
+    await cockpit.wait_for("Outcome")
+    await cockpit.press("task.fill")
+    await cockpit.wait(lambda: question(cockpit) is not None)
+    answer = {"statement": "s", "rationale": "r", "expected_effect": "415", "plan": "p", "risks": "r"}
+    await fill(cockpit, answer)
+    await cockpit.press("form.review")
+    await cockpit.wait(lambda: isinstance(cockpit.app.screen, SubmitScreen))
+    await cockpit.wait_for("What is sent")
+    await lose(cockpit.app.house, held)
+    await cockpit.wait_for("The lease is lost", "Nothing has been sent")
+    assert not cockpit.app.screen.can_act("submit.send")  # type: ignore[attr-defined]  # every dialog of ours has it
+    await cockpit.press("submit.send")
+    assert not await cockpit.app.house.desk.receipts()
+
+
+async def test_a_loss_while_an_editor_has_the_terminal_rings_there(
+    cockpit: PilotCockpit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[bool] = []
+    monkeypatch.setattr(bell, "ring", lambda: rung.append(True))
+    held = await claim(cockpit)
+    cockpit.app.in_editor = True
+    await lose(cockpit.app.house, held)
+    await cockpit.wait(lambda: bool(rung), "the bell")
+    cockpit.app.in_editor = False
+    assert rung == [True]
+
+
+async def test_a_lease_that_ends_by_itself_is_lost_at_that_moment(folder: Path, server: LocalServer) -> None:
+    """No write of any process tells of it: the time alone does."""
+    profiles_file(folder, server)
+    house = house_in(folder)
+    async with piloted(house) as cockpit:
+        held = await claim(cockpit)
+        await cockpit.app.bridge.set_kept([held], False)
+        assert held.times is not None
+        row = await house.journal.package(held.uid)
+        assert row is not None
+        assert row.times is not None
+        soon = replace(row.times, lease_seconds=3.0, sent_ticks=house.clock.ticks())
+        await house.journal.merge(replace(row, times=soon, version=row.version + 1))
+        await cockpit.wait_for("1 lease lost", "has run out")
+
+
+# The connection
+
+
+async def test_a_service_that_hangs_is_not_online(folder: Path, server: LocalServer) -> None:
+    async with FaultyWay(server.address).running() as way:
+        profiles_file(folder, server, endpoint=way.url)
+        async with piloted(house_in(folder)) as cockpit:
+            await cockpit.wait_for("online")
+            way.fault = lambda request: "hold"
+            await cockpit.press("app.reload")
+            await cockpit.wait_for("no answer yet", without="online")
+            way.fault = lambda request: "pass"
+            way.open.set()
+            await cockpit.wait_for("online", without="no answer")
+
+
+async def test_a_service_that_hangs_from_the_start_or_for_a_user_is_not_online_either(
+    folder: Path, server: LocalServer
+) -> None:
+    async with FaultyWay(server.address).running() as way:
+        profiles_file(folder, server, endpoint=way.url, signed_in=True, default="owner")
+        async with piloted(house_in(folder)) as cockpit:
+            await cockpit.wait_for("online")
+            way.fault = lambda request: "hold"
+            await cockpit.press("app.reload")
+            await cockpit.wait_for("no answer yet", without="online")
+        way.open.set()
+    async with FaultyWay(server.address).running() as way:
+        way.fault = lambda request: "hold"
+        profiles_file(folder, server, endpoint=way.url)
+        async with piloted(house_in(folder), settled="no answer yet") as cockpit:
+            assert "online" not in cockpit.text
+            way.open.set()
+            await cockpit.wait_for("online")
