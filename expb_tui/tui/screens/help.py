@@ -1,69 +1,34 @@
-"""Help that is written, not listed: what a pane is for and how to read it, then its keys from the registry."""
+"""Help that is written, not listed: what a place shows, how to read it, what one does next; then its keys."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from textual.app import ComposeResult
 
 from expb_tui.present.cells import Cell, Glyphs, Tone
 from expb_tui.tui.actions import ACTIONS, SCOPES, Action, Keymap
+from expb_tui.tui.screens.help_texts import HELP, Help
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, words, wrap
+from expb_tui.tui.widgets.lines import Line, width_of, words, wrap
 
-PROSE: dict[str, tuple[str, ...]] = {
-    "profiles": (
-        "A profile is a saved credential for one service: a user's session, or an agent identity's token. They are "
-        "the profiles of expbctl, in the same file, and changes that it makes appear here by themselves.",
-        "The cockpit acts as one of them, marked {live}; the star is the default that commands use. Choosing one "
-        "with Enter makes it both. A user administers, an agent does the work: panes 2 and 3 need an agent.",
-        "Credentials are in the system keyring where a secure one works, otherwise in a file that only you can read; "
-        "the details say which. They are never shown. Signing out names the leases that would be stranded first.",
-    ),
-    "work": (
-        "What the service would give to this agent now, by project and role. An offer reserves nothing: claiming is "
-        "a request of its own, and the answer may be empty when somebody else was quicker.",
-        "The right end of the border says how old this is and how it is kept fresh: by live events where a user "
-        "profile of the same account is signed in, else by asking every few seconds.",
-        "No work is a normal state. A row without work is explained below the table: the project may not be active, "
-        "no objective may be active, the role may be disabled, work may wait for a review, a hold or a limit may "
-        "stop it. Causes that this credential cannot see are named as such.",
-    ),
-    "leases": (
-        "Every work package that this host holds, whoever claimed it. The first column is the time left: minutes "
-        "until two are left, then seconds. The bar is the share of the lease that is left. ENDS is the absolute "
-        "end, beyond which no renewal goes.",
-        "While the cockpit is open it renews each lease when a third of it is left. R renews now. D gives a package "
-        "back, and its open tasks go to others.",
-        "'token lost' means that the service assigned the package but the answer with its token never arrived: it "
-        "cannot be renewed or submitted from here. 'no credential' means that the profile it was claimed with is "
-        "signed out, gone, or points elsewhere; nothing is sent for it until that is mended.",
-    ),
-    "package": (
-        "The package under the cursor of the leases: its facts, its tasks, and what the chosen task asks for. It "
-        "is read from this host's journal at once, and from the service a moment later.",
-        "Enter opens the package with its forms. Every task takes one submission: completed with the role's "
-        "output, or failed with a reason. Only the service's confirmation makes it submitted.",
-    ),
-    "global": (
-        "The dim word at the end of each line is the action's id: write it under [keys] in config.toml to give the "
-        "action another key.",
-        "Lower-case keys never change anything on the server. Upper-case keys that do ask first and name their "
-        "target; started with --read-only, the cockpit hides them.",
-        "Everything can also be found by name with the palette, and by row with the menu.",
-    ),
-}
-
-
-_KEYS, _LABEL = 18, 22
+_LEAST = 30
+"""Cells that the words beside a key need; with less room they stand below it."""
+_TERM = 16
+"""Cells for the words that are explained; longer ones take a line of their own."""
+_PROSE = 88
+"""Cells beyond which a line of prose is hard to follow."""
+_COLOURS = {"amber": Tone.WARN, "red": Tone.BAD}
+_MARK = re.compile(r"\{(sign:)?([a-z_.]+)\}")
 
 
 class HelpScreen(Dialog[None]):
     """``scopes`` are those at the focus, innermost first."""
 
     def __init__(self, scopes: Iterable[str], keymap: Keymap, glyphs: Glyphs) -> None:
-        super().__init__("Help", width=100, tall=True)
+        super().__init__("Help", width=104, tall=True)
         self._text = HelpText([*dict.fromkeys(scopes), "global"], keymap, glyphs)
 
     def compose_body(self) -> ComposeResult:
@@ -86,22 +51,64 @@ class HelpText(LineText):
             if not actions:
                 continue
             if lines:
-                lines.append(())
-            lines.append(words(SCOPES[scope], Tone.ACCENT))
-            for paragraph in PROSE.get(scope, ()):
-                lines += [*wrap(words(paragraph.format(live=self._glyphs.live)), width), ()]
-            for action in actions:
-                lines += self._action_lines(action, width)
+                lines += [(), ()]
+            title = SCOPES[scope]
+            rule = self.look.frame.horizontal * max(0, width - width_of(title) - 1)
+            lines.append((Cell(f"{title} ", Tone.ACCENT), Cell(rule, Tone.DIM)))
+            lines += self._prose(HELP[scope], min(width, _PROSE))
+            lines += [(), words("Keys", Tone.INFO), *self._keys(actions, width)]
         return lines
 
-    def _action_lines(self, action: Action, width: int) -> list[Line]:
-        keys = " ".join(self._keymap.show(action.id))
-        head: Line = (Cell(f"  {keys:<{_KEYS - 2}}", Tone.ACCENT), Cell(f"{action.label:<{_LABEL}}"))
-        asks = " Asks first." if action.dangerous else ""
-        help_: Line = (Cell(f"{action.help}{asks} ", Tone.TEXT), Cell(action.id, Tone.DIM))
-        if width < _KEYS + _LABEL + 30:
-            return [head, *[(Cell(" " * 4), *line) for line in wrap(help_, width - 4)]]
-        rows = wrap(help_, width - _KEYS - _LABEL)
-        return [
-            ((*head, *row) if not place else (Cell(" " * (_KEYS + _LABEL)), *row)) for place, row in enumerate(rows)
-        ]
+    def _prose(self, help_: Help, width: int) -> list[Line]:
+        lines: list[Line] = []
+        for paragraph in help_.shows:
+            lines += [(), *wrap(self._line(paragraph), width)]
+        if help_.reading:
+            lines += [(), words("How to read it", Tone.INFO)]
+            for term, meaning in help_.reading:
+                tone = _COLOURS.get(term, Tone.ACCENT)
+                lines += self._explained(self._line(term, tone), self._line(meaning), width)
+        if help_.next:
+            lines += [(), words("What one does next", Tone.INFO)]
+            for paragraph in help_.next:
+                lines += [(Cell("  "), *line) for line in wrap(self._line(paragraph), width - 2)]
+        return lines
+
+    def _explained(self, term: Line, meaning: Line, width: int) -> list[Line]:
+        size = sum(width_of(cell.text) for cell in term)
+        rows = wrap(meaning, max(8, width - _TERM - 2))
+        pad = Cell(" " * (_TERM + 2))
+        if size >= _TERM:
+            return [(Cell("  "), *term), *((pad, *row) for row in rows)]
+        first = (Cell("  "), *term, Cell(" " * (_TERM - size)), *rows[0])
+        return [first, *((pad, *row) for row in rows[1:])]
+
+    def _line(self, text: str, tone: Tone = Tone.TEXT) -> Line:
+        """The text with keys and signs as they are now."""
+        cells: list[Cell] = []
+        done = 0
+        for found in _MARK.finditer(text):
+            cells.append(Cell(text[done : found.start()], tone))
+            if found[1]:
+                cells.append(Cell(getattr(self._glyphs, found[2]), tone))
+            else:
+                cells.append(Cell(self._keymap.shown(found[2]), Tone.ACCENT))
+            done = found.end()
+        cells.append(Cell(text[done:], tone))
+        return tuple(cell for cell in cells if cell.text)
+
+    def _keys(self, actions: list[Action], width: int) -> list[Line]:
+        keys = {action.id: " ".join(self._keymap.show(action.id)) for action in actions}
+        room = max(map(width_of, keys.values())) + 4
+        label = max(width_of(action.label) for action in actions) + 2
+        lines: list[Line] = []
+        for action in actions:
+            head: Line = (Cell(f"  {keys[action.id]:<{room - 2}}", Tone.ACCENT), Cell(f"{action.label:<{label}}"))
+            asks = " Asks first." if action.dangerous else ""
+            help_: Line = (Cell(f"{action.help}{asks} ", Tone.TEXT), Cell(action.id, Tone.DIM))
+            if width < room + label + _LEAST:
+                lines += [head, *[(Cell(" " * 4), *line) for line in wrap(help_, width - 4)]]
+                continue
+            first, *rest = wrap(help_, width - room - label)
+            lines += [(*head, *first), *((Cell(" " * (room + label)), *row) for row in rest)]
+        return lines

@@ -154,7 +154,7 @@ class LinePanel(Acts, Widget, can_focus=True):
                 return ("top", self.number, self.title, self.state, self.has_focus, width, look)
             if y == height - 1:
                 return ("foot", self.foot(), self.has_focus, width, look)
-        edge = (self.has_focus, self._thumb(y), width, look) if self.framed else (width, look)
+        edge = (self.framed and self.has_focus, self._thumb(y), width, look)
         above = self._above()
         if y == above - 1:
             return ("head", self.head_key(), edge)
@@ -187,9 +187,12 @@ class LinePanel(Acts, Widget, can_focus=True):
         if kind == "foot":
             return self._draw_foot(pen)
         edge = palette.style("accent" if self.has_focus else "edge")
+        thumb = self._thumb(y)
         inner = self.inner_width
         if self.framed:
             pen.put(self.look.frame.vertical, edge, 1)
+        elif thumb:
+            inner -= 1
         start = pen.used
         if kind == "head":
             self.draw_head(pen, inner)
@@ -202,8 +205,9 @@ class LinePanel(Acts, Widget, can_focus=True):
         blank = palette.style("text")
         if self.framed:
             pen.fill(start + inner, blank)
-            thumb = self._thumb(y)
             pen.put(self.look.frame.thumb if thumb else self.look.frame.vertical, edge, 1)
+        elif thumb:
+            pen.fill(width - 1, blank).put(self.look.frame.thumb, palette.style("edge"), 1)
         return pen.strip(width, blank)
 
     def _draw_top(self, pen: Pen) -> Strip:
@@ -250,7 +254,7 @@ class LinePanel(Acts, Widget, can_focus=True):
         return pen.strip(width, edge)
 
     def _thumb(self, y: int) -> bool:
-        """Whether the right border shows the thumb of the scroll position on this line."""
+        """Whether the right border, or the last cell where there is none, shows the thumb of the position here."""
         length, page = self.body_length(), self.page
         if length <= page:
             return False
