@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from expb_tui.core.api.failures import ApiProblem, RequestFailure
@@ -32,7 +32,7 @@ _NO_WORK = {
 _SKEW = timedelta(seconds=5)
 _LATEST = timedelta(minutes=4)
 """After this long a claim's request has ended, replays included: a later package is another claim's."""
-_CLOCKS = timedelta(minutes=10)
+_CLOCKS = timedelta(hours=26)
 """How far this host's wall clock is trusted when a list is narrowed on the server."""
 
 
@@ -184,20 +184,38 @@ async def unknown_packages(context: Context, session: Session, intent: Intent) -
         if canonical_role(package.spec.role) != canonical_role(intent.role):
             continue
         created = package.metadata.creation_timestamp
-        if created is not None and answer.answer.date is not None:
-            # In the server's time, so that a wrong clock here neither hides nor invents a package.
-            began = answer.answer.date - timedelta(seconds=intent_age(context, intent))
-            if not began - _SKEW <= created <= began + _LATEST:
-                continue
-        out.append(answer)
+        now = answer.answer.date
+        if (
+            created is None
+            or now is None
+            or any(
+                # In the server's time, so that a wrong clock here neither hides nor invents a package.
+                now - age - _SKEW <= created <= now - age + _LATEST
+                for age in _ages(context, intent, now)
+            )
+        ):
+            out.append(answer)
     return out
 
 
-def intent_age(context: Context, intent: Intent) -> float:
-    """Seconds since an intent was written, suspended time included; by the wall clock after a reboot."""
-    if intent.created_boot and intent.created_boot == boot_id():
-        return max(0.0, context.clock.ticks() - intent.created_ticks)
-    return max(0.0, (context.clock.now() - intent.created_wall).total_seconds())
+def same_boot(intent: Intent) -> bool:
+    """Whether this host has been up since an intent was written; False where the system does not tell."""
+    return bool(intent.created_boot) and intent.created_boot == boot_id()
+
+
+def is_fresh(context: Context, intent: Intent, seconds: float) -> bool:
+    """Whether an intent is at most so old, by a clock that can be trusted: after a reboot none can."""
+    if same_boot(intent):
+        return context.clock.ticks() - intent.created_ticks <= seconds
+    unknown = not intent.created_boot and not boot_id()
+    return unknown and timedelta() <= context.clock.now() - intent.created_wall <= timedelta(seconds=seconds)
+
+
+def _ages(context: Context, intent: Intent, server_now: datetime) -> list[timedelta]:
+    """How old an intent may be. After a reboot the wall clock may have been wrong all the time, or be wrong since."""
+    if same_boot(intent):
+        return [timedelta(seconds=max(0.0, context.clock.ticks() - intent.created_ticks))]
+    return [max(timedelta(), now - intent.created_wall) for now in (context.clock.now(), server_now)]
 
 
 def _spelled(role: str, granted: list[str]) -> str:

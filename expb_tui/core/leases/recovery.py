@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from expb_tui.core.api.endpoint import same_endpoint
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.errors import ExpbError
-from expb_tui.core.leases.claims import intent_age, lost_packages, run_claim
+from expb_tui.core.leases.claims import is_fresh, lost_packages, run_claim
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.model import ClaimOutcome, SubmitOutcome
 from expb_tui.core.leases.owner import this_process
@@ -44,7 +44,7 @@ async def resolve(context: Context, session: Session) -> list[Settled]:
             continue
         if not await context.journal.take_over(intent, this_process()):
             continue
-        fresh = theirs.credential_id == pin.credential_id and intent_age(context, intent) <= REPLAY_SECONDS
+        fresh = theirs.credential_id == pin.credential_id and is_fresh(context, intent, REPLAY_SECONDS)
         try:
             settled += await _settle(context, session, intent, replay=fresh)
         except ExpbError:
