@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.option("--detach", is_flag=True, help="Start it in the background and say how that went.")
 @click.pass_context
 def keeper(ctx: click.Context, stay: bool, detach: bool) -> None:
-    """Renew every lease on this host that is set to be kept, until there is none.
+    """Renew every lease on this host that is set to be kept.
 
     One runs per user and host. The cockpit and 'agent work request' start it by themselves (setting keeper = off stops
-    that); it outlives them, a lost connection and the end of the session.
+    that); it outlives them, a lost connection and the end of the session, and ends five minutes after the last lease.
     """
     if ctx.invoked_subcommand is None:
         ctx.exit(_detached(ctx, stay) if detach else _here(ctx, stay))

@@ -223,7 +223,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "profile": ("expb_tui.cli.profile:profile", "Saved profiles of this host."),
         "context": ("expb_tui.cli.context:context", "The project that a profile works on."),
         "agent": ("expb_tui.cli.agent:agent", "Find, claim, keep and submit an agent's work."),
-        "keeper": ("expb_tui.cli.keeper:keeper", "Renew leases with nobody looking on: run, show, stop, install."),
+        "keeper": ("expb_tui.cli.keeper:keeper", "Renew every lease on this host that is set to be kept."),
         "serve": ("expb_tui.cli.serve:serve", "Run a local Exp-Bench server."),
         "demo": ("expb_tui.cli.demo:demo", "Try everything on a local server with a small research project."),
         "doctor": ("expb_tui.cli.doctor:doctor", "Tell what works here, what does not, and the line that mends it."),

@@ -46,7 +46,7 @@ def _run(command: list[str], environ: dict[str, str]) -> set[str]:
 
 
 CASES = [
-    ("", {"auth", "profile", "context", "agent", "serve", "demo", "completion", "version"}),
+    ("", {"auth", "profile", "context", "agent", "keeper", "serve", "demo", "doctor", "completion", "version"}),
     ("agent work re", {"request", "renew", "release"}),
     ("profile use ", {"owner", "researcher"}),
     ("--profile r", {"researcher"}),

@@ -58,6 +58,8 @@ def _modules_after(command: list[str], folder: Path) -> set[str]:
         ["agent", "--help"],
         ["agent", "work", "request", "--help"],
         ["agent", "work", "submit", "--help"],
+        ["keeper", "--help"],
+        ["keeper", "status"],
         ["serve", "--help"],
         ["demo", "--help"],
     ],

@@ -141,22 +141,25 @@ def stamp(folder: Path | None = None) -> object:
 
 def write(folder: Path, state: KeeperState) -> None:
     """Say it; only the keeper that holds the lock does. Blocks briefly. Raises ``OSError``."""
-    kept = state.problems[:_MOST_PROBLEMS]
-    cut = replace(
-        state,
-        problems=tuple(_short(problem) for problem in kept),
-        more_problems=state.more_problems + len(state.problems) - len(kept),
-    )
-    body = json.dumps(_plain(cut), separators=(",", ":")).encode()
-    content = b"%08x %d\n" % (zlib.crc32(body), len(body)) + body
-    if len(content) > _ROOM:  # very long names: better without the details than not at all
-        return write(folder, replace(cut, problems=kept[: len(kept) // 2], more_problems=len(state.problems)))
+    most = _MOST_PROBLEMS
+    while len(content := _content(state, most)) > _ROOM and most:
+        most //= 2
     descriptor = os.open(folder / STATE_NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.pwrite(descriptor, content.ljust(_ROOM), 0)
     finally:
         os.close(descriptor)
-    return None
+
+
+def _content(state: KeeperState, most: int) -> bytes:
+    told = replace(
+        state,
+        problems=tuple(_short(problem) for problem in state.problems[:most]),
+        more_problems=state.more_problems + max(0, len(state.problems) - most),
+        lent=state.lent[:most],
+    )
+    body = json.dumps(_plain(told), separators=(",", ":")).encode()
+    return b"%08x %d\n" % (zlib.crc32(body), len(body)) + body
 
 
 def _short(problem: KeeperProblem) -> KeeperProblem:
