@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from expb_tui.core.api import events
@@ -67,7 +68,7 @@ class Snapshot:
         """Seconds since the last good answer."""
         return None if self.taken_ticks is None else max(0.0, clock.ticks() - self.taken_ticks)
 
-    @property
+    @cached_property
     def work(self) -> tuple[Opportunity, ...]:
         """Only items with work to claim."""
         return tuple(item for item in self.items if item.available > 0)
@@ -195,7 +196,7 @@ class OpportunityFeed:
                 raise
             self._with_empty = False  # a service that does not list roles without work
             return await self._ask()
-        return page.items
+        return _kept(self._snapshot.items, page.items)
 
     def _pause(self, items: tuple[Opportunity, ...]) -> float:
         usual = _SAFETY_POLL if self._snapshot.source == "events" else self._interval
@@ -250,3 +251,14 @@ class OpportunityFeed:
         self._snapshot = replace(changed, serial=self._snapshot.serial + 1)
         if self._on_change is not None:
             self._on_change(self._snapshot)
+
+
+def _kept(before: tuple[Opportunity, ...], items: tuple[Opportunity, ...]) -> tuple[Opportunity, ...]:
+    """``items`` with those that are as before by the very objects of before, and all of them where nothing changed.
+
+    So faces see at a glance what is new, and ten thousand offers do not become another ten thousand at each poll.
+    """
+    if items == before:
+        return before
+    known = {(item.project_id, item.role): item for item in before}
+    return tuple(old if (old := known.get((item.project_id, item.role))) == item and old else item for item in items)

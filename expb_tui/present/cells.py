@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from expb_tui.core.text import clean
@@ -87,8 +88,18 @@ ASCII = Glyphs("+", "x", "!", ">", "o", "?", "#", ".", "~", "-", ">")
 
 def cell(value: object, tone: Tone = Tone.TEXT) -> Cell:
     """A cell of one cleaned line; None and the empty string show as ``-``, dim."""
-    text = "" if value is None else clean(str(value)).strip()
+    text = "" if value is None else str(value)
+    return _usual(text, tone) if len(text) <= _USUAL else _cleaned(text, tone)
+
+
+def _cleaned(text: str, tone: Tone) -> Cell:
+    text = clean(text).strip()
     return Cell(text, tone) if text else Cell(MISSING, Tone.DIM)
+
+
+_USUAL = 40
+_usual = lru_cache(maxsize=2048)(_cleaned)
+"""Long tables say the same few short words again and again: one object for all of them."""
 
 
 def columns(titles: Iterable[str]) -> tuple[Column, ...]:

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -49,6 +50,8 @@ BOUNDS = {
 SLACK = {"soon_cpu_percent": 1.5, "key_ratio": 1.5, "held_down_drain_ms": 1.5, "held_page_drain_ms": 1.5}
 """What depends on a machine that also does other things."""
 FEW, MANY = 50, 10_000
+PAGE = 200
+"""Offers that the stub sends at a time."""
 LINK = 512_000 / 8
 HELD = 0.033
 """Seconds between two repeats of a held key."""
@@ -57,8 +60,8 @@ _PROGRAM = str(Path(sys.executable).with_name("expb-tui"))
 _DOWN, _UP, _PAGE = "\x1b[B", "\x1b[A", "\x1b[6~"
 
 
-def _opportunities(count: int) -> bytes:
-    items = [
+def _opportunities(count: int) -> list[dict[str, Any]]:
+    return [
         {
             "project_id": f"{number // len(_ROLES):08d}-5c1e-4bb2-9d61-7c1f4a90b2aa",
             "project_name": f"project-{number // len(_ROLES)}",
@@ -71,19 +74,24 @@ def _opportunities(count: int) -> bytes:
         }
         for number in range(count)
     ]
-    return json.dumps({"items": items, "total": count}).encode()
 
 
 @contextlib.contextmanager
 def home(rows: int, leases: list[float]) -> Iterator[dict[str, str]]:
     """The environment of a cockpit with ``rows`` opportunities, and leases that end in so many seconds."""
-    body = _opportunities(rows)
+    items = _opportunities(rows)
     missing = json.dumps({"title": "Not Found", "status": 404, "code": "not-found"}).encode()
 
     def answer(request: Request, connection: socket.socket) -> None:
-        path = request.target.partition("?")[0]
-        found = response("200 OK", body) if path.endswith("opportunities") else response("404 Not Found", missing)
-        connection.sendall(found)
+        path, _, query = request.target.partition("?")
+        if not path.endswith("opportunities"):
+            connection.sendall(response("404 Not Found", missing))
+            return
+        start = int(parse_qs(query).get("cursor", ["0"])[0])
+        page: dict[str, Any] = {"items": items[start : start + PAGE], "total": rows}
+        if start + PAGE < rows:
+            page["next"] = str(start + PAGE)
+        connection.sendall(response("200 OK", json.dumps(page).encode()))
 
     with tempfile.TemporaryDirectory() as place, raw_server(answer) as server:
         folder = Path(place)

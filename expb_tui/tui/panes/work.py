@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present import opportunities as rows
-from expb_tui.present.cells import Table, Tone, plural
+from expb_tui.present.cells import Glyphs, Table, Tone, plural
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.link import LinkState, reason
 from expb_tui.tui.panes.base import (
@@ -41,6 +41,8 @@ class WorkPane(TablePane):
     def __init__(self) -> None:
         super().__init__(number="2", title="Work", id="work")
         self._all = False
+        self._made_of: tuple[tuple[Opportunity, ...], bool, Glyphs | None] = ((), False, None)
+        self._by_key: dict[str, Opportunity] = {}
         self._causes: dict[tuple[str, int], list[Cause] | ExpbError] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked: tuple[str, int] | None = None
@@ -56,13 +58,23 @@ class WorkPane(TablePane):
         if snapshot is not None:
             fresh = rows.freshness(snapshot, self.clock, self.glyphs)
             change = fresh.next_change
-            items = snapshot.items if self._all or not snapshot.work else snapshot.work
-            count = sum(item.available for item in items)
-            self.state = self.count(plural(count, "task"), fresh.cell) if snapshot.taken_at else (fresh.cell,)
+            items = snapshot.items
+            count = plural(sum(item.available for item in items), "task")
+            self.state = self.count(count, fresh.cell) if snapshot.taken_at else (fresh.cell,)
         self.empty = self._why_empty()
-        self.set_table(_arranged(rows.table(items, glyphs=self.glyphs)))
-        self._say_what_is_known()
+        self._show(items)
+        self.say_below(*self._stale())
         return change
+
+    def _show(self, items: tuple[Opportunity, ...]) -> None:
+        """Make the rows, where there are other offers than before or other ones are wanted."""
+        made_of = (items, self._all, self.glyphs)
+        if made_of[0] is self._made_of[0] and made_of[1:] == self._made_of[1:]:
+            return
+        self._made_of = made_of
+        self._by_key = {rows.key(item): item for item in items}
+        work = tuple(item for item in items if item.available > 0)
+        self.set_table(_arranged(rows.table(items if self._all or not work else work, glyphs=self.glyphs)))
 
     def _stale(self) -> tuple[Line, ...]:
         """Rows stay when the service is silent; below them stands as of when they are and what happens next."""
@@ -112,10 +124,8 @@ class WorkPane(TablePane):
     @property
     def chosen(self) -> Opportunity | None:
         """The opportunity under the cursor."""
-        key, snapshot = self.current_key, self.bridge.work
-        if key is None or snapshot is None:
-            return None
-        return next((item for item in snapshot.items if rows.key(item) == key), None)
+        key = self.current_key
+        return None if key is None else self._by_key.get(key)
 
     def can(self, action_id: str) -> bool:
         return super().can(action_id) and (action_id != "work.explain" or self.chosen is not None)
@@ -144,7 +154,8 @@ class WorkPane(TablePane):
     def _why(self, item: Opportunity) -> tuple[Line, ...]:
         """What is known of the causes; asks for them where a role has no work, once the cursor rests on it."""
         snapshot = self.bridge.work
-        assert snapshot is not None
+        if snapshot is None:
+            return ()
         wanted = self._wanted == rows.key(item)
         if item.available and not wanted:
             return (
@@ -164,15 +175,6 @@ class WorkPane(TablePane):
             self._ask(key, item, 0.0 if wanted else _PAUSE)
         # The answer of an earlier snapshot stays until the new one is there, so that nothing flickers.
         return self._last[1] if self._last[0] == key[0] else (sentence(("Asking why there is no work.", Tone.DIM)),)
-
-    def _say_what_is_known(self) -> None:
-        """Below the table, where no room beside it shows the row's details."""
-        item = self.chosen
-        stale = self._stale()
-        beside = self.cockpit.cockpit_screen.previews
-        about = () if beside or item is None or (item.available and self._wanted != rows.key(item)) else self._why(item)
-        self.tail = (*stale, *(((),) if stale and about else ()), *about)
-        self.update()
 
     def _ask(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
         """One question at a time: the one before is cancelled when the cursor moves on."""
@@ -223,7 +225,7 @@ class WorkPane(TablePane):
     def on_line_table_highlighted(self) -> None:
         """The cursor moved: explain that row instead."""
         self._wanted = None
-        self._say_what_is_known()
+        self.say_below(*self._stale())
 
     # What the keys do
 
@@ -232,7 +234,7 @@ class WorkPane(TablePane):
         if item is not None:
             self._wanted = rows.key(item)
             self._asked = None
-            self._say_what_is_known()
+            self.say_below(*self._stale())
             self.bridge.mark("selection")
 
     def act_work_all(self) -> None:
