@@ -138,6 +138,8 @@ def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> 
         return Renewal("no more", Tone.WARN, None)
     if keeping is Keeping.NOBODY:
         return Renewal("nobody", Tone.WARN, None)
+    if not held.renewable:
+        return Renewal("by keeper", Tone.DIM, None)
     due = held.renew_in(clock)
     if overdue(held, clock):
         return Renewal("overdue", Tone.WARN, None)

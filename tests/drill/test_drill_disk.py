@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,47 +11,17 @@ import pytest
 from expb_tui.core.leases.unsaved import ClaimNotSaved
 from tests.support import answers
 from tests.support.desk import at_home
+from tests.support.disk import Disk, small_disk
 from tests.support.drill import Drill, claim, faulty_way, kept, save_draft
 from tests.support.loopback import FaultyWay, Reply, Request, posts, problem
 from tests.support.recorded import Place
-from tests.support.require import missing
 from tests.support.server import LocalServer
-
-BLOCK = 4096
-
-
-class Disk:
-    """A small file system of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._filler = folder / "filler"
-
-    def fill(self, *, reserve: bool = True) -> None:
-        """Take all of it; with ``reserve`` what was set aside for the answers of claims too."""
-        if reserve:
-            for file in self.folder.rglob("*.reserve"):
-                file.unlink()
-        with open(self._filler, "ab", buffering=0) as filler, suppress(OSError):
-            while True:
-                filler.write(b"x" * BLOCK)
-
-    def free(self) -> None:
-        """Give it back."""
-        self._filler.unlink(missing_ok=True)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    folder = tmp_path / "disk"
-    folder.mkdir(mode=0o700)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m,mode=700", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        missing("tmpfs", "a small file system cannot be mounted here")
-    try:
-        yield Disk(folder)
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

@@ -194,6 +194,12 @@ def test_who_keeps_a_lease() -> None:
     assert keeping_of(held(), keeper=False) is Keeping.NOBODY
     assert keeping_of(held(kept=False), keeper=True, here=True) is Keeping.OFF
     assert keeping_of(held(state=LeaseState.LOST), keeper=True, here=True) is Keeping.NONE
+    without = held(state=LeaseState.NO_CREDENTIAL)
+    assert keeping_of(without, keeper=True) is Keeping.NONE
+    lent = replace(without, profile_name="")
+    assert keeping_of(lent, keeper=True) is Keeping.KEEPER
+    assert leases.renewal(lent, FixedClock(), Keeping.KEEPER).text == "by keeper"
+    assert leases.urgency(lent, FixedClock(), Keeping.KEEPER) is Tone.OK
 
 
 def test_why_the_keeper_does_not_keep_it_is_said() -> None:

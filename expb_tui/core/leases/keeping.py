@@ -34,7 +34,9 @@ def keeping_of(held: HeldPackage, *, keeper: bool, here: bool = False) -> Keepin
     """``keeper``: this host's keeper keeps it (``KeeperState.keeps_it``). ``here``: the face that asks renews what no
     keeper does, while it is open."""
     if not held.renewable:
-        return Keeping.NONE
+        # Nobody but the keeper has its token, in its memory: no face can act for the lease, and it is renewed.
+        lent = keeper and held.state == "no credential" and not held.profile_name
+        return Keeping.KEEPER if lent else Keeping.NONE
     if not held.kept:
         return Keeping.OFF
     return Keeping.KEEPER if keeper else Keeping.COCKPIT if here else Keeping.NOBODY

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 from expb_tui.core.leases.keeping import Keeping, last_lease
 from expb_tui.core.text import clean
 from expb_tui.present import leases as rows
+from expb_tui.present import packages
 from expb_tui.present.cells import Tone, plural
 from expb_tui.present.times import moment
 from expb_tui.tui import lease_acts
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import Copyable, TablePane, error_lines, invitation, sentence, stale_note
+from expb_tui.tui.panes.base import Copyable, Preview, TablePane, error_lines, invitation, sentence, stale_note
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ class LeasesPane(TablePane):
         )
         self.set_table(table)
         self._explain()
-        self.update()
         return self._rows.next_change(self.clock)
 
     def _why_empty(self) -> tuple[Line, ...]:
@@ -69,15 +69,31 @@ class LeasesPane(TablePane):
             lines += stale_note("These leases", read_at, self.clock.now(), bridge.held_problem, then)
         if held is not None:
             lines += self._about(held)
-        self.tail = tuple(lines)
+        self.say_below(*lines)
+
+    def preview(self) -> Preview | None:
+        """For terminals that do not show the package beside."""
+        held = self.chosen
+        if held is None:
+            return None
+        keeping, why = self.bridge.keeper.keeping(held), self.bridge.keeper.why_not(held)
+        facts = packages.facts(held, self.clock, glyphs=self.glyphs, keeping=keeping, why_no_keeper=why)
+        return Preview(f"Package of the {clean(held.role)}", facts)
 
     def _about(self, held: HeldPackage) -> list[Line]:
         lines: list[Line] = []
-        if held.reason:
-            lines.append(words(clean(held.reason), Tone.WARN))
-        if held.next_step:
-            lines.append(words(clean(held.next_step), Tone.INFO))
         keeping = self.bridge.keeper.keeping(held)
+        if keeping is Keeping.KEEPER and not held.renewable:
+            lines += [
+                words("No profile holds its token: the keeper renews it as long as that runs.", Tone.WARN),
+                words("Act for it with that token: in EXPBENCH_AGENT_TOKEN, or saved in a profile.", Tone.INFO),
+            ]
+            return lines
+        beside = self.cockpit.cockpit_screen.previews  # else the package's facts stand below, and say it
+        if held.reason and beside:
+            lines.append(words(clean(held.reason), Tone.WARN))
+        if held.next_step and beside:
+            lines.append(words(clean(held.next_step), Tone.INFO))
         why = clean(self.bridge.keeper.why_not(held))
         if keeping is Keeping.OFF:
             off = ("Keeping is off: it runs out unless you renew it. ", Tone.WARN)
@@ -94,7 +110,6 @@ class LeasesPane(TablePane):
     def on_line_table_highlighted(self) -> None:
         """The cursor moved."""
         self._explain()
-        self.update()
 
     @property
     def chosen(self) -> HeldPackage | None:

@@ -273,7 +273,11 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
 
         held = None
         if error.unsaved is not None:
-            held = await self.app.push_screen_wait(UnsavedScreen(self._house, session, error, error.unsaved))
+            screen = UnsavedScreen(self._house, session, error, error.unsaved)
+            held = await self.app.push_screen_wait(screen)
+            if screen.given_back:
+                await self._show("end", Words(line("The package was given back: this host could not save its token.")))
+                return
         if held is None:
             await self._show("end", Words(*error_lines(error, host(self).look.glyphs)))
             return

@@ -41,6 +41,7 @@ class UnsavedScreen(Dialog["HeldPackage | None"]):
         self._problem: ExpbError = problem
         self._unsaved = unsaved
         self._busy = False
+        self.given_back = False
 
     def compose_body(self) -> ComposeResult:
         claim, now = self._unsaved, self._house.clock.now()
@@ -58,10 +59,8 @@ class UnsavedScreen(Dialog["HeldPackage | None"]):
             )
         )
         yield Words(
-            line(
-                "The token is shown here once and is written down nowhere. Make room and save it again; or copy it and"
-            ),
-            line("take it in later with: expb-tui agent work adopt FILE; or give the package back."),
+            line("The token is shown here once and is written down nowhere."),
+            line("Make room and save it again, or copy it and take it in later: expb-tui agent work adopt FILE."),
         )
 
     def can(self, action_id: str) -> bool:
@@ -116,5 +115,6 @@ class UnsavedScreen(Dialog["HeldPackage | None"]):
 
     async def _give_back(self) -> None:
         await self._house.desk.give_back(self._session, self._unsaved)
+        self.given_back = True
         host(self).say(f"{clean(self._unsaved.role)}: given back; its tasks are on offer again")
         self.dismiss(None)
