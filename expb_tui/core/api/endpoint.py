@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from expb_tui.core.errors import UsageError
@@ -34,10 +35,22 @@ def check_endpoint(url: str, *, insecure_http: bool = False) -> str:
 
 def same_endpoint(one: str, other: str) -> bool:
     """Whether a credential for ``one`` may go to ``other``."""
+    if one == other:
+        return _usable(one)
     try:
         return check_endpoint(one, insecure_http=True) == check_endpoint(other, insecure_http=True)
     except UsageError:
         return False
+
+
+@lru_cache(maxsize=64)
+def _usable(url: str) -> bool:
+    """It is an endpoint at all."""
+    try:
+        check_endpoint(url, insecure_http=True)
+    except UsageError:
+        return False
+    return True
 
 
 def same_origin(one: str, other: str) -> bool:

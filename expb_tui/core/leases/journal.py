@@ -460,7 +460,8 @@ def _merge(db: sqlite3.Connection, row: PackageRow) -> PackageRow:
         return replace(new, id=_insert(db, "package", new.columns()))
     if new != old:
         values = new.columns()
-        sets = ", ".join(f"{name} = ?" for name in values)
+        # The number of the change with it: a trigger's would write the whole row, document included, once more.
+        sets = ", ".join([*(f"{name} = ?" for name in values), "changed = (SELECT max(changed) + 1 FROM package)"])
         db.execute(f"UPDATE package SET {sets} WHERE id = ?", (*values.values(), old.id))  # noqa: S608 - own names
     return new
 

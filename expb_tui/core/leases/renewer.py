@@ -28,7 +28,7 @@ SessionSource = Callable[[HeldPackage], Awaitable["Session"]]
 
 _STEP = 1.0
 """Seconds between two looks at the clock: after a suspend a due lease is seen within this time."""
-_SHORTEST_STEP = 0.1
+_SHORTEST_STEP = 0.2
 """What falls due within this time is begun together."""
 _AT_ONCE = 512
 """Renewals under way at one time; two thousand that fall due at once are asked for within seconds."""
@@ -113,37 +113,44 @@ class Renewer:
         while True:
             wait = _STEP
             try:
-                await self._schedule.refresh(self._saver.unsaved)
-                if not self._stopping:
-                    await self._start()
-                    wait = max(_SHORTEST_STEP, self._schedule.next_look() or _STEP)
+                wait = await self._start()
             except ExpbError as problem:
                 self._note("", problem)
             self._tell_of_journal()
             await asyncio.sleep(min(_STEP, wait))
 
-    async def _start(self) -> None:
-        due = self._schedule.take_due()
+    async def _start(self) -> float:
+        """Begin what is due; gives the seconds until something is."""
         ready: list[Lease] = []
-        for lease in due:
+        free = 0 if self._stopping else _AT_ONCE - len(self._busy)
+        for lease in self._schedule.take_due() if free > 0 else ():
             if lease.row.id in self._busy:
-                continue
-            if len(self._busy) + len(ready) >= _AT_ONCE:
+                continue  # it comes back when its answer is there
+            if len(ready) == free:
                 self._schedule.postpone(lease, _SHORTEST_STEP)
             elif self._turn(lease):
                 ready.append(lease)
-        if not ready:
-            return
-        # Somebody else may have renewed them before these turns began.
-        await self._schedule.refresh(self._saver.unsaved)
+        try:
+            # Now that these turns are ours: somebody else may have renewed before they were.
+            await self._schedule.refresh(self._saver.unsaved)
+        except ExpbError:
+            # What cannot be looked up is renewed all the same (hazards 5).
+            self._begin(ready)
+            raise
+        self._begin(ready)
+        soonest = self._schedule.next_look()
+        return _STEP if soonest is None else max(_SHORTEST_STEP, soonest)
+
+    def _begin(self, ready: list[Lease]) -> None:
         for lease in ready:
-            if self._schedule.due_now(lease):
+            if self._schedule.due_now(lease) and not self._stopping:
                 self._busy.add(lease.row.id)
                 self._desk.begin(self._keep(lease))
             else:
                 self._end_turn(lease.row.id)
 
     def _turn(self, lease: Lease) -> bool:
+        """Whether it may be renewed now; otherwise it is looked at again soon."""
         row_id = lease.row.id
         if row_id in self._turns or self._turns.take(row_id):  # kept from before, while its answer is not journaled
             return True

@@ -13,7 +13,7 @@ from expb_tui.core.clock import Clock
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.credentials import ProfileLook
 from expb_tui.core.leases.model import HeldPackage, LeaseState
-from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow
+from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow, Pin
 from expb_tui.core.leases.states import held_of
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Schedule:
         self._leases: dict[int, Lease] = {}
         self._heap: list[tuple[float, int]] = []
         self._look = ProfileLook(store)
+        self._problems: dict[Pin, str] = {}
         self._stamp: object = None
         self._looked: float | None = None
         self._version: int | None = None
@@ -94,6 +95,7 @@ class Schedule:
         again = self._looked is None or stamp != self._stamp or now - self._looked >= _LOOK_AGAIN
         if again:
             self._look = ProfileLook(self._store)
+            self._problems.clear()
         if version != self._version:
             changes = await self._journal.changes(self._number)
             if changes.rows < self._rows or changes.number < self._number:
@@ -101,7 +103,9 @@ class Schedule:
                 changes = await self._journal.changes(-1)
                 self._leases = {row.id: known for row in changes.packages if (known := self._leases.get(row.id))}
             for row in changes.packages:
-                self.put(row, unsaved.get(row.id))
+                known = self._leases.get(row.id)
+                if known is None or known.row != row:  # most are our own
+                    self.put(row, unsaved.get(row.id))
             self._version, self._number, self._rows = version, changes.number, changes.rows
         if again:
             for lease in list(self._leases.values()):
@@ -207,11 +211,17 @@ class Schedule:
         return self._covers is None or self._covers(held)
 
     def _held(self, row: PackageRow) -> HeldPackage:
+        """As a face would see it; its credential is looked at only where it is ours to renew."""
         bare = self._bare is not None and not row.pin.profile_name and self._bare.endpoint == row.pin.endpoint
         held = held_of(row, clock=self._clock)
         if bare or not held.renewable or not row.kept or not self._covered(held):
             return held
-        problem = self._look.problem(row.pin)
+        problem = self._problem(row.pin)
         if not problem or (self._speaks_for is not None and self._speaks_for(held)):
             return held
         return held_of(row, clock=self._clock, credential_problem=problem)
+
+    def _problem(self, pin: Pin) -> str:
+        if pin not in self._problems:
+            self._problems[pin] = self._look.problem(pin)
+        return self._problems[pin]

@@ -27,9 +27,9 @@ LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
 _TURN_PATIENCE = 15.0
 _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
-_SHORTEST_TRY, _LONGEST_TRY = 2.0, 20.0
+_SHORTEST_TRY, _LONGEST_TRY = 3.0, 20.0
 """Seconds that one renewal may take: a server that hangs must leave time for another try."""
-_TRY_SHARES = (1 / 6, 1 / 5, 1 / 4, 1 / 3, 1 / 2)
+_TRY_SHARES = (1 / 4, 1 / 4, 1 / 3, 1 / 2)
 """Shares of what is left of a lease that its renewer's tries may take, one after the other."""
 
 Verdict = Literal["retry", "ended", "unclear"]
@@ -111,11 +111,9 @@ def _newer_token(now: PackageRow, used: PackageRow) -> bool:
     return now.token is not None and now.token != used.token and now.version >= used.version
 
 
-async def read(
-    context: Context, session: Session, row: PackageRow, *, in_bulk: bool = False
-) -> tuple[PackageRow, PackageAnswer]:
-    """Read the package and journal it; ``in_bulk``: one of very many reads."""
-    answer = await context.api.read(session, row.uid, in_bulk=in_bulk)
+async def read(context: Context, session: Session, row: PackageRow) -> tuple[PackageRow, PackageAnswer]:
+    """Read the package and journal it."""
+    answer = await context.api.read(session, row.uid, in_bulk=context.saver is not None)
     return await context.save(context.row_of(answer, row.pin), row), answer
 
 
@@ -228,7 +226,7 @@ async def keep(context: Context, session: Session, row: PackageRow, *, tries: in
     """
     if row.times is not None and not row.times.verified():
         await context.credentials.authorize(session, row.pin)
-        row, _ = await read(context, session, row, in_bulk=True)
+        row, _ = await read(context, session, row)
         if held_of(row, clock=context.clock).renew_in(context.clock) != 0:
             return row
     share = _TRY_SHARES[min(tries, len(_TRY_SHARES) - 1)]
