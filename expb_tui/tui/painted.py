@@ -1,12 +1,14 @@
 """An application that paints through a ``Painter``, one frame at a time: never a queue of frames behind a slow link.
 
 While the terminal has not taken the last frame, newer ones are not sent; when it has, the difference to the newest is.
-So a held key leaves no more than one frame behind, however slow the link is. Textual would queue thirty of them. It is
-pinned, because this replaces its one way to the terminal.
+Between us and a distant terminal are buffers that take everything at once, so frames are also held to a budget of bytes
+a second, which a slow link still carries: a held key never runs ahead of it. What a person does key by key stays below.
+Textual would queue thirty frames. It is pinned, because this replaces its one way to the terminal.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.color import ColorSystem
@@ -20,6 +22,13 @@ from expb_tui.tui.painter import Painter, place
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+RATE = 48_000.0
+"""Bytes a second that go on for longer: three quarters of 512 kbit/s."""
+_BURST = 16_384.0
+"""Bytes that may go at once: two screens."""
+_LONGEST = 0.1
+"""Seconds that a frame may be held back, however large the one before it was."""
+
 Result = TypeVar("Result")
 
 
@@ -30,6 +39,8 @@ class PaintedApp(App[Result]):
         self._painter = Painter()
         self.frame_waits = False
         """Read by the driver's writer thread: call ``send_frame`` when the terminal has taken everything."""
+        self._budget, self._budget_at = _BURST, 0.0
+        self._later: asyncio.TimerHandle | None = None
         super().__init__(**options)
 
     def has_screen(self) -> None:
@@ -64,7 +75,10 @@ class PaintedApp(App[Result]):
             self.send_frame()
 
     def send_frame(self) -> None:
-        """Send what differs, unless the terminal is busy: then once it has caught up."""
+        """Send what differs; where the terminal is busy, or had too much of late, once it has caught up."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         driver = self._driver
         if driver is None or not self._running or self._closed or self._batch_count:
             return
@@ -72,9 +86,17 @@ class PaintedApp(App[Result]):
         if getattr(driver, "busy", False):
             return
         self.frame_waits = False
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._budget = min(_BURST, self._budget + (now - self._budget_at) * RATE)
+        self._budget_at = now
+        if self._budget < 0:
+            self._later = loop.call_later(-self._budget / RATE, self.send_frame)
+            return
         frame = self._painter.frame()
         cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
         if frame or cursor != self._previous_cursor_position:
             begin, end = (SYNC_START, SYNC_END) if self._sync_available else ("", "")
             driver.write(f"{begin}{frame}{place(*cursor)}{end}")
         self._previous_cursor_position = cursor
+        self._budget = max(self._budget - len(frame), -RATE * _LONGEST)

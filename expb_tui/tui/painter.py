@@ -22,6 +22,8 @@ _NEAR = 4
 """Cells between two changes that are cheaper to send again than to jump over."""
 _MOST = 4096
 """Inks and pairs of them that are remembered; an application has some dozens."""
+_SMALL = 300
+"""Bytes of a frame that is not worth a second look."""
 _BOLD, _DIM, _UNDERLINE, _REVERSE, _STRIKE = 1, 2, 8, 64, 256
 _OFF = {_BOLD: 22, _DIM: 22, 4: 23, _UNDERLINE: 24, 16: 25, 32: 25, _REVERSE: 27, 128: 28, _STRIKE: 29}
 """Rich's attribute bits and what switches each off. The few that are not here are left by a reset only."""
@@ -96,14 +98,20 @@ class Painter:
 
     def frame(self) -> str:
         """What the terminal needs to show what was taken; empty where it shows it already."""
-        out: list[str] = []
-        ink = self._plain
+        pieces: list[_Piece] = []
         for y in sorted(self._changed):
-            ink = self._draw(out, y, ink)
+            row, shown = self._wanted[y], self._shown[y]
+            for left, right in [(0, len(row.texts))] if shown is None else _differences(row, shown):
+                pieces += _pieces(row, y, left, right)
+            self._shown[y] = _Row(row.texts.copy(), row.inks.copy())
         self._changed.clear()
-        if ink is not self._plain:
-            out.append(self._turn(ink, self._plain))
-        return "".join(out)
+        by_line = self._drawn(pieces)
+        if len(by_line) < _SMALL:
+            return by_line
+        # A colour costs twenty bytes, a jump eight: all of one ink, then all of the next.
+        order = {ink: place for place, ink in enumerate(dict.fromkeys(piece.ink for piece in pieces))}
+        by_ink = self._drawn(sorted(pieces, key=lambda piece: order[piece.ink]))
+        return min(by_line, by_ink, key=len)
 
     # What should be shown
 
@@ -160,32 +168,20 @@ class Painter:
 
     # What is sent
 
-    def _draw(self, out: list[str], y: int, ink: Ink) -> Ink:
-        """Send what differs on a line; ``ink`` is what the terminal draws with, and what it draws with afterwards."""
-        row, shown = self._wanted[y], self._shown[y]
-        texts, inks = row
-        for left, right in [(0, len(texts))] if shown is None else _differences(row, shown):
-            out.append(place(left, y))
-            for x in range(left, right):
-                text, wanted = texts[x], inks[x]
-                if text == " ":
-                    if wanted is not ink.blank:
-                        # A letter that follows on the same ground is drawn next: one change serves both.
-                        after = next((inks[place] for place in range(x, right) if texts[place] != " "), wanted)
-                        wanted = after if after.blank is wanted else wanted
-                        out.append(self._turn(ink, wanted))
-                        ink = wanted
-                elif wanted is not ink:
-                    out.append(self._turn(ink, wanted))
-                    ink = wanted
-                if text in _NARROW or not text or _wide(text):
-                    out.append(text)
-                else:
-                    # Terminals disagree about its width: its cells are wiped, and what follows it is placed.
-                    width = _width(texts, x)
-                    out.append(" " * width + place(x, y) + text + place(x + width, y))
-        self._shown[y] = _Row(texts.copy(), inks.copy())
-        return ink
+    def _drawn(self, pieces: Iterable[_Piece]) -> str:
+        out: list[str] = []
+        ink, here = self._plain, (-1, -1)
+        for piece in pieces:
+            if here != (piece.x, piece.y):
+                out.append(place(piece.x, piece.y))
+            if piece.ink is not ink and not (piece.ink is ink.blank and not piece.text.strip(" ")):
+                out.append(self._turn(ink, piece.ink))
+                ink = piece.ink
+            out.append(piece.text)
+            here = (piece.end, piece.y)
+        if ink is not self._plain:
+            out.append(self._turn(ink, self._plain))
+        return "".join(out)
 
     def _turn(self, before: Ink, after: Ink) -> str:
         """The sequence from one ink to another."""
@@ -200,6 +196,37 @@ class _Row(NamedTuple):
 
     texts: list[str]
     inks: list[Ink]
+
+
+class _Piece(NamedTuple):
+    """Cells beside each other that one ink draws."""
+
+    y: int
+    x: int
+    end: int
+    ink: Ink
+    text: str
+
+
+def _pieces(row: _Row, y: int, left: int, right: int) -> Iterator[_Piece]:
+    """The cells from ``left`` to ``right``; spaces go with the letters before or after them where they look alike."""
+    texts, inks = row
+    start, ink, out = left, inks[left], ""
+    for x in range(left, right):
+        text, wanted = texts[x], inks[x]
+        if wanted is not ink and not (text == " " and wanted is ink.blank):
+            if ink is wanted.blank and not out.strip(" "):
+                ink = wanted
+            else:
+                yield _Piece(y, start, x, ink, out)
+                start, ink, out = x, wanted, ""
+        if text in _NARROW or not text or _wide(text):
+            out += text
+        else:
+            # Terminals disagree about its width: its cells are wiped, and what follows it is placed.
+            width = _width(texts, x)
+            out += " " * width + place(x, y) + text + place(x + width, y)
+    yield _Piece(y, start, right, ink, out)
 
 
 def place(x: int, y: int) -> str:

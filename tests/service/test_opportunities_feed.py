@@ -48,7 +48,8 @@ async def test_it_goes_from_loading_to_fresh_and_polls(tmp_path: Path, server: L
             first = await until(feed, lambda now: now.state is FeedState.FRESH)
             assert {item.role for item in first.work} == {item.role for item in first.items if item.available}
             assert len(first.work) >= 5
-            await until(feed, lambda now: now.serial > first.serial + 1)
+            again = await until(feed, lambda now: now.serial > first.serial + 1)
+            assert again.items is first.items, "nothing new, no new objects"
         assert feed.snapshot.source == "polling"
         assert [one.serial for one in seen] == sorted({one.serial for one in seen})
         age = feed.snapshot.age(home.desk.clock)
@@ -66,6 +67,7 @@ async def test_claimed_work_disappears_with_a_refresh(tmp_path: Path, server: Lo
             feed.refresh()
             after = await until(feed, lambda now: now.serial > before.serial)
             assert after.items[0].active_packages == before.items[0].active_packages + 1
+            assert after.items[0] is not before.items[0]
 
 
 async def test_an_outage_keeps_the_data_says_so_and_backs_off(tmp_path: Path, server: LocalServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pyte
@@ -168,9 +169,21 @@ def test_where_terminals_disagree_about_a_width_what_follows_is_placed() -> None
 def test_a_link_is_opened_and_closed_around_its_cells() -> None:
     painter = Painter()
     sent = painted(painter, whole([strip([("see ", 0), ("this", len(STYLES) - 1), (" end", 0)], WIDTH)] * HEIGHT))
-    line = sent.partition("\x1b[2H")[0]
-    opened, closed = line.find(";https://bench.example.test/a\x1b\\"), line.find("\x1b]8;;\x1b\\")
-    assert 0 < opened < line.find("this") < closed < line.find("end")
+    linked, link = "", False
+    for part in re.split(r"(\x1b\]8;[^\x1b]*\x1b\\)", sent):
+        if part.startswith("\x1b]8;"):
+            link = part.endswith(";https://bench.example.test/a\x1b\\")
+        elif link:
+            linked += re.sub(r"\x1b\[[0-9;]*[Hm]", "", part)
+    assert linked == "this" * HEIGHT
+    assert not link
+
+
+def test_a_large_frame_sets_each_colour_once() -> None:
+    painter = Painter()
+    lines = [strip([(f"a{n}", 3), (f"b{n}", 2), (f"c{n}", 3), (f"d{n}", 7)], WIDTH) for n in range(HEIGHT)]
+    sent = painted(painter, whole(lines))
+    assert sent.count("\x1b[38;2;170;187;204") + sent.count(";38;2;170;187;204") == 1
 
 
 def test_many_inks_do_not_pile_up() -> None:
