@@ -85,5 +85,14 @@ def test_the_plan_covers_the_screen_without_overlap(
 
 def test_small_terminals_show_one_pane_and_a_tab_line() -> None:
     assert set(plan(Size(80, 24), State("normal", "work", 3))) == {"head", "tabs", "work", "status", "keys"}
-    assert set(plan(Size(120, 40), State("normal", "work", 3))) == {"head", *PANES, "status", "keys"}
+    assert set(plan(Size(120, 40), State("normal", "leases", 3))) == {"head", *PANES, "status", "keys"}
     assert set(plan(Size(120, 40), State("full", "work", 3))) == {"head", "work", "status", "keys"}
+
+
+def test_details_stand_where_the_package_would_while_a_left_hand_pane_is_active() -> None:
+    for mode in ("normal", "half"):
+        left, right = (plan(Size(120, 40), State(mode, active, 3)) for active in ("work", "leases"))
+        assert set(left) - set(right) == {"details-pane"}
+        assert set(right) - set(left) == {"package"}
+        if mode == "normal":
+            assert left["details-pane"] == right["package"]

@@ -109,6 +109,7 @@ class TablePane(PaneParts, LineTable):
     BINDINGS = bindings()
     BULK: ClassVar[frozenset[str]] = frozenset()
     """Actions that are about every marked row; their labels say how many."""
+    _first: tuple[Line, ...] = ()
 
     def count(self, noun: str, *more: Cell) -> Line:
         """The state at the right end of the border: a count and what else is to be said."""
@@ -120,6 +121,18 @@ class TablePane(PaneParts, LineTable):
     def preview(self) -> Preview | None:
         """Details of the row under the cursor, laid out for the pane beside; None where there are none."""
         return None
+
+    def say_below(self, *first: Line) -> None:
+        """Below the rows: what is said first, and the row's details where no room beside the table shows them."""
+        self._first = first
+        preview = None if self.cockpit.cockpit_screen.previews else self.preview()
+        about = tuple(preview_lines(preview, max(1, self.inner_width - 2))) if preview is not None else ()
+        self.tail = (*first, *(((),) if first and about else ()), *about)
+        self.update()
+
+    def resized(self) -> None:
+        super().resized()
+        self.say_below(*self._first)
 
     def to_copy(self) -> list[Copyable]:
         chosen = self.chosen_keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from expb_tui.present.cells import Tone
 from expb_tui.tui.panes.base import PaneParts, Preview, TablePane, preview_lines, sentence
 from expb_tui.tui.widgets.line_text import LineText
 from expb_tui.tui.widgets.lines import Line
@@ -16,6 +17,7 @@ class DetailsPane(PaneParts, LineText, can_focus=False):
 
     def __init__(self, subject: Callable[[], TablePane]) -> None:
         super().__init__(title="Details", id="details-pane")
+        self.empty = (sentence(("What the cursor is on is shown here.", Tone.DIM)),)
         self._subject = subject
         self._shown: Preview | None = None
 
@@ -24,7 +26,6 @@ class DetailsPane(PaneParts, LineText, can_focus=False):
         if before == self._shown:
             return self._shown.next_change if self._shown else None
         self.title = self._shown.title if self._shown else self._subject().title
-        self.empty = (sentence("There is nothing under the cursor."),)
         if before is None or self._shown is None or before.title != self._shown.title:
             self.top = 0
         if self.size:

@@ -18,7 +18,6 @@ from expb_tui.tui.panes.base import (
     error_lines,
     invitation,
     key_lines,
-    preview_lines,
     sentence,
     stale_note,
 )
@@ -66,17 +65,13 @@ class ProfilesPane(TablePane):
         return (*error_lines(problem), (), *key_lines((self.key("app.reload"), "reads the file again")))
 
     def _say_what_is_known(self) -> None:
-        """Below the table: what is wrong with the file, and the row's details where nothing beside shows them."""
+        """What is wrong with the file, where rows are shown that were read before."""
         problem = self.bridge.profiles_problem
-        if problem is not None:
-            read = self.bridge.profiles_read_at
-            then = "They are read again as soon as the file changes."
-            self.tail = stale_note("These profiles", read, self.clock.now(), problem, then)
-        elif self.cockpit.cockpit_screen.previews or (preview := self.preview()) is None:
-            self.tail = ()
-        else:
-            self.tail = tuple(preview_lines(preview, max(1, self.inner_width - 2)))
-        self.update()
+        if problem is None:
+            self.say_below()
+            return
+        then = "They are read again as soon as the file changes."
+        self.say_below(*stale_note("These profiles", self.bridge.profiles_read_at, self.clock.now(), problem, then))
 
     def on_line_table_highlighted(self) -> None:
         """The cursor moved."""

@@ -95,9 +95,10 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self.details.present()
         self.lay_out()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+    def on_descendant_focus(self, _event: events.DescendantFocus) -> None:
         """The active pane is the one with the focus, however it got it."""
-        name = event.widget.id or ""
+        # Not the event's: keys that came in one read may have moved the focus on meanwhile.
+        name = (self.focused.id if self.focused else None) or ""
         if name in PANES and name != self._active:
             self._activate(name)
         if name in PANES:
@@ -105,7 +106,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self.cockpit.draw_frame_soon()
 
     def lay_out(self) -> None:
-        """Ask for a new layout where mode, active pane or the number of profiles call for one."""
+        """Ask for a new layout where mode, active pane or what the profiles have to say call for one."""
         state = self._state()
         if plan(self.app.size, state) != plan(self.app.size, self._planned):
             self._clear_arrangement_cache()  # Textual keeps an arrangement by size alone
@@ -113,7 +114,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self._planned = state
 
     def _state(self) -> State:
-        return State(self.mode, self._active, self.profiles.body_length())
+        return State(self.mode, self._active, self.profiles.wanted())
 
     def _regions(self, size: Size) -> dict[str, Region]:
         return plan(size, self._state())

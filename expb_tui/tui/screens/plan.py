@@ -30,7 +30,7 @@ class State(NamedTuple):
     mode: str
     active: str
     profiles: int
-    """How many rows the profiles pane has; it takes no more lines than it needs."""
+    """How many lines the profiles pane wants; it takes no more than it needs."""
 
 
 def single(size: Size) -> bool:
@@ -63,7 +63,7 @@ def plan(size: Size, state: State) -> dict[str, Region]:
         if half and state.active in (upper, lower):
             share = body - _LEAST if state.active == upper else _LEAST
         elif upper == "profiles":
-            share = max(_LEAST, min(body // 3, state.profiles + 4))
+            share = max(_LEAST, min(body * 2 // 5, state.profiles + 4))
         else:
             share = body * 2 // 5
         regions[upper], regions[lower] = column.split_horizontal(share)

@@ -21,7 +21,7 @@ def fact_lines(facts: Table, width: int) -> list[Line]:
     for row in facts.rows:
         label, value = row.cells
         head = Cell(f"{label.text:<{room}}", label.tone)
-        if half < width and width_of(value.text) <= half - room - 1:
+        if half < width and width_of(value.text) <= half - room - 2:
             if waiting is None:
                 waiting = (head, value)
             else:

@@ -22,6 +22,8 @@ from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of, wrap
 from expb_tui.tui.widgets.look import Look, look_of
 
 _WHEEL = 3
+_STRIPS = 192
+"""Drawn lines that are kept: two screens of them."""
 
 
 class LinePanel(Acts, Widget, can_focus=True):
@@ -57,7 +59,7 @@ class LinePanel(Acts, Widget, can_focus=True):
         """The first body line on the screen."""
         self._held_size: Size | None = None
         self._drawn: dict[int, Hashable] = {}
-        self._strips: LRUCache[Hashable, Strip] = LRUCache(512)
+        self._strips: LRUCache[Hashable, Strip] = LRUCache(_STRIPS)
         self._wrapped: tuple[Hashable, list[Line]] = (None, [])
 
     # What a subclass gives
@@ -84,6 +86,10 @@ class LinePanel(Acts, Widget, can_focus=True):
     def notes(self) -> tuple[Line, ...]:
         """What stands below the body, or instead of it."""
         return self.tail if self.body_length() else self.empty
+
+    def wanted(self) -> int:
+        """Lines that would show everything: the body and what stands below it or instead of it."""
+        return self.body_length() + (len(self._notes()) if self.size.width else 0)
 
     def foot(self) -> Line:
         """Shown at the left end of the lower border: a filter, a hint."""
