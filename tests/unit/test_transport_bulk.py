@@ -105,3 +105,77 @@ async def test_a_name_of_several_addresses_where_nobody_listens_is_said_so(monke
         await post(transport)
     assert (caught.value.code, caught.value.outcome_unknown) == ("refused", False)
     await transport.aclose()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b'content-length: 8\r\n\r\n{"a": 1}', True),
+        (CHUNKED + b'4\r\n{"a"\r\n4;x=y\r\n: 1}\r\n0\r\n\r\n', True),
+        (CHUNKED + b'8\r\n{"a": 1}\r\n0\r\ntrailer: x\r\n\r\n', True),
+        (HEAD.replace(b"1.1", b"1.0") + b'content-length: 8\r\n\r\n{"a": 1}', False),
+        (HEAD + b'Connection: Close\r\ncontent-length: 8\r\n\r\n{"a": 1}', False),
+    ],
+)
+async def test_each_plain_form_of_an_answer_is_read(sent: bytes, again: bool) -> None:
+    with raw_server(answering(sent)) as server:
+        transport = Transport(server.address)
+        assert [await post(transport), await post(transport)] == [{"a": 1}, {"a": 1}]
+        assert server.connections == (1 if again else 2)
+        await transport.aclose()
+
+
+async def test_a_body_that_ends_with_its_connection_is_read() -> None:
+    def handler(request: Request, connection: socket.socket) -> None:
+        connection.sendall(HEAD + b'\r\n{"a": 1}')
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with raw_server(handler) as server:
+        transport = Transport(server.address)
+        assert await post(transport) == {"a": 1}
+        await transport.aclose()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
+        b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 2x0 OK\r\n\r\n",
+        HEAD + b"content-length: 8\r\ncontent-length: 9\r\n\r\n" + b'{"a": 1} ',
+        HEAD + b"content-length: -8\r\n\r\n",
+        HEAD + b"content-length: 8\r\ntransfer-encoding: chunked\r\n\r\n8\r\n{}      \r\n0\r\n\r\n",
+        HEAD + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"a header of an older time\r\n\r\n{}",
+        HEAD + b" folded: x\r\n\r\n{}",
+        CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"1\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 200,
+        HEAD + b"x: " + b"y" * 200_000,
+    ],
+)
+async def test_what_is_no_plain_answer_is_not_believed(sent: bytes) -> None:
+    with raw_server(answering(sent)) as server:
+        transport = Transport(server.address)
+        for _ in range(2):
+            with pytest.raises((Unreachable, BadAnswer)) as caught:
+                await post(transport)
+            assert caught.value.outcome_unknown
+            assert caught.value.code != "timeout"
+        assert server.connections == 2, "a connection that said such a thing is not used again"
+        await transport.aclose()
+
+
+@pytest.mark.parametrize("size", [b"content-length: 99999999999999999999\r\n\r\n", b"content-length: 40000000\r\n\r\n"])
+async def test_what_is_announced_as_too_large_is_not_read(size: bytes) -> None:
+    with raw_server(answering(HEAD + size)) as server:
+        transport = Transport(server.address)
+        with pytest.raises(BadAnswer) as caught:
+            await post(transport)
+        assert caught.value.code == "too-large"
+        await transport.aclose()
