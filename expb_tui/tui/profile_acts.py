@@ -162,7 +162,13 @@ def _ask(pane: PaneParts, verb: str, profiles: Sequence[Profile], lines: list[Li
                 pane.cockpit.complain(error)
         named: list[Line] = [] if len(profiles) == 1 else [(), *_named([clean(one.name) for one in profiles])]
         screen = ConfirmScreen(f"{verb} {what}?", [*lines, *named, *_stranded(stranded)], verb=verb)
-        pane.cockpit.push_screen(screen, lambda yes: _carry_out(pane, verb, what, profiles, act) if yes else None)
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                pane.bridge.losses.agreed_to(held.uid for held in stranded)
+                _carry_out(pane, verb, what, profiles, act)
+
+        pane.cockpit.push_screen(screen, answered)
 
     pane.bridge.run(f"look for leases of {what}", ask)
 
@@ -173,10 +179,14 @@ def _carry_out(pane: PaneParts, verb: str, what: str, profiles: Sequence[Profile
     async def back() -> None:
         from expb_tui.core.profiles import secrets
 
-        # The default one first: the first profile of an empty file becomes the default.
-        for remembered in sorted(kept, key=lambda remembered: not remembered.default):
-            await asyncio.to_thread(secrets.bring_back, pane.house.store, remembered)
-        await _settle(pane, [remembered.profile.name for remembered in kept])
+        names = [remembered.profile.name for remembered in kept]
+        try:
+            # The default one first: the first profile of an empty file becomes the default.
+            for remembered in sorted(kept, key=lambda remembered: not remembered.default):
+                await asyncio.to_thread(secrets.bring_back, pane.house.store, remembered)
+                kept.remove(remembered)
+        finally:
+            await _settle(pane, names)
 
     async def work() -> None:
         for profile in profiles:

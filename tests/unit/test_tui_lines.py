@@ -10,7 +10,7 @@ from expb_tui.present.cells import Cell, Column, Row, Tone
 from expb_tui.tui.screens.plan import MODES, PANES, State, plan
 from expb_tui.tui.widgets.arrangement import natural_widths, sort_value
 from expb_tui.tui.widgets.columns import GAP, shape
-from expb_tui.tui.widgets.lines import fit, width_of, wrap
+from expb_tui.tui.widgets.lines import fit, hung, width_of, wrap
 
 TEXT = st.text(alphabet="ab -\u65e5\u672c\u00e9", max_size=60)
 
@@ -96,3 +96,13 @@ def test_details_stand_where_the_package_would_while_a_left_hand_pane_is_active(
         assert set(right) - set(left) == {"package"}
         if mode == "normal":
             assert left["details-pane"] == right["package"]
+
+
+def test_what_follows_stands_under_the_text() -> None:
+    def broken(*cells: Cell) -> list[str]:
+        return ["".join(cell.text for cell in line) for line in hung(cells, 16)]
+
+    assert broken(Cell("  L"), Cell("  signs in by code")) == ["  L  signs in by", "     code"]
+    assert broken(Cell("    why it is so and so")) == ["    why it is so", "    and so"]
+    assert broken(Cell("  experimenter"), Cell(" and more")) == ["  experimenter ", "  and more"]
+    assert broken(Cell("plain words that go on")) == ["plain words that", "go on"]

@@ -15,7 +15,7 @@ from expb_tui.tui.actions import Action, bindings
 from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_table import LineTable
-from expb_tui.tui.widgets.lines import Line, words, wrap
+from expb_tui.tui.widgets.lines import Line, hung, words
 
 if TYPE_CHECKING:
     from expb_tui.launch import House
@@ -94,11 +94,10 @@ class Preview(NamedTuple):
 def preview_lines(preview: Preview, width: int) -> list[Line]:
     """Facts, then what is to be said, in lines of at most ``width`` cells."""
     lines = fact_lines(preview.facts, width)
-    if preview.notes:
+    if lines and preview.notes:
         lines.append(())
     for line in preview.notes:
-        lead = line[0].text if line else ""
-        lines += wrap(line, min(width, _READING), indent=len(lead) - len(lead.lstrip(" ")))
+        lines += hung(line, min(width, _READING))
     return lines
 
 

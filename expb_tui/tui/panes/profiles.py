@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.text import clean
 from expb_tui.present import profiles as rows
-from expb_tui.present.cells import Cell, Tone, plural
+from expb_tui.present.cells import Cell, Table, Tone, plural
 from expb_tui.tui import profile_acts
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import (
@@ -80,12 +80,30 @@ class ProfilesPane(TablePane):
     def preview(self) -> Preview | None:
         profile = self.chosen
         if profile is None:
-            return None
+            return self._first_steps() if not self.table.rows and not self.bridge.profiles_problem else None
         now = self.clock.now()
         default = profile.name == self.bridge.profiles.default
         table = rows.details(profile, now, default=default, glyphs=self.glyphs)
         notes = [*self._leases_of(profile), *self._next_for(profile)]
         return Preview(f"Profile {clean(profile.name)}", table, tuple(notes), rows.expires(profile, now).next_change)
+
+    def _first_steps(self) -> Preview:
+        """For who opens the cockpit for the first time."""
+        steps = (
+            (self.key("profile.login"), "Sign in to an Exp-Bench service, as its user."),
+            (self.key("profile.agent"), "Register an agent of your account; a project grants it roles."),
+            (self.key("work.claim"), "Claim a work package for that agent: its lease is kept renewed from then on."),
+            (self.key("lease.submit"), "Fill in its tasks and submit them. Drafts are saved as you type."),
+        )
+        notes = (
+            words("A cockpit for people who run AI research agents against an Exp-Bench service."),
+            (),
+            *key_lines(*steps),
+            (),
+            sentence("The command ", ("expb-tui demo", Tone.ACCENT), " shows all of it on a local server."),
+            sentence((self.key("app.help"), Tone.ACCENT), " explains the pane that you are in."),
+        )
+        return Preview("Welcome", Table((), ()), notes)
 
     def _leases_of(self, profile: Profile) -> list[Line]:
         held = [item for item in self.bridge.held or () if item.profile_name == profile.name and item.usable]

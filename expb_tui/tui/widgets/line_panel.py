@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.widgets.acts import Acts
-from expb_tui.tui.widgets.lines import Line, Pen, fit, width_of, wrap
+from expb_tui.tui.widgets.lines import Line, Pen, fit, hung, width_of
 from expb_tui.tui.widgets.look import Look, look_of
 
 _WHEEL = 3
@@ -275,8 +275,7 @@ class LinePanel(Acts, Widget, can_focus=True):
         if self._wrapped[0] != key:
             lines: list[Line] = [()] if notes else []
             for line in notes:
-                lead = line[0].text if line else ""
-                lines += wrap(line, max(1, self.inner_width - 2), indent=len(lead) - len(lead.lstrip(" ")))
+                lines += hung(line, max(1, self.inner_width - 2))
             self._wrapped = (key, lines)
         return self._wrapped[1]
 

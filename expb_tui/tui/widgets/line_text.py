@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from expb_tui.tui.widgets.line_panel import LinePanel
-from expb_tui.tui.widgets.lines import Line, Pen, wrap
+from expb_tui.tui.widgets.lines import Line, Pen, hung
 
 
 class LineText(LinePanel):
@@ -43,8 +43,7 @@ class LineText(LinePanel):
         """The text in lines of at most ``width`` cells."""
         body: list[Line] = []
         for line in self._lines:
-            lead = line[0].text if line else ""
-            body += wrap(line, width, indent=len(lead) - len(lead.lstrip(" ")))
+            body += hung(line, width)
         return body
 
     def _wrapped_body(self) -> list[Line]:

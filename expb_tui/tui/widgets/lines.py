@@ -13,6 +13,8 @@ from expb_tui.present.cells import Cell, Tone
 
 Line = tuple[Cell, ...]
 """One line of text as differently toned pieces."""
+_SIGN = 8
+"""Cells up to which an indented first piece is a sign or a key, with its text beside it."""
 
 
 def words(text: str, tone: Tone = Tone.TEXT) -> Line:
@@ -73,6 +75,25 @@ def wrap(line: Line, width: int, *, indent: int = 0) -> list[Line]:
     return out
 
 
+def hung(line: Line, width: int) -> list[Line]:
+    """``line`` wrapped so that what follows stands under its text: a key's words, a bullet's, or its own indent."""
+    return wrap(line, width, indent=_indent(line))
+
+
+def _indent(line: Line) -> int:
+    if not line:
+        return 0
+    first = line[0].text
+    lead = _spaces(first)
+    if lead and len(line) > 1 and len(first) <= _SIGN:
+        return width_of(first) + _spaces(line[1].text)
+    return lead
+
+
+def _spaces(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
+
+
 def fitted(lines: Iterable[Line], width: int) -> list[Line]:
     """``lines`` with those broken again that are too wide: who laid them out counted characters, not cells."""
     out: list[Line] = []
@@ -80,8 +101,7 @@ def fitted(lines: Iterable[Line], width: int) -> list[Line]:
         if sum(width_of(text) for text, _ in line) <= width:
             out.append(line)
         else:
-            lead = line[0].text
-            out += wrap(line, width, indent=len(lead) - len(lead.lstrip(" ")))
+            out += hung(line, width)
     return out
 
 
