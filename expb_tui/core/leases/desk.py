@@ -248,9 +248,9 @@ class Desk:
             _, late = await asyncio.wait(self._under_way, timeout=self._closing)
             self._closing = 0.0 if late else _CLOSING
 
-    async def keep(self, session: Session, row: PackageRow, saver: Saver, *, tries: int) -> PackageRow:
-        """For the renewer, in the turn that it has: renew a due lease once. See ``upkeep.keep``."""
-        return await upkeep.keep(replace(self._context, saver=saver), session, row, tries=tries)
+    def context(self, saver: Saver) -> Context:
+        """For a renewer: what ``upkeep.keep`` needs, with answers journaled by ``saver``."""
+        return replace(self._context, saver=saver)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start something that must not be torn down with its caller; ``aclose`` waits for it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases import upkeep
 from expb_tui.core.leases.model import HeldPackage, NotJournaled
 from expb_tui.core.leases.saving import Saver
 from expb_tui.core.leases.schedule import Lease, Picks, Schedule
@@ -76,7 +77,8 @@ class Renewer:
         self._bare = bare
         self._schedule = Schedule(desk.journal, desk.store, clock, covers=covers, speaks_for=speaks_for, bare=bare)
         self._turns = Turns(desk.journal.folder)
-        self._saver = Saver(desk.journal, desk.begin, on_saved=self._saved)
+        self._saver = Saver(desk.journal, desk.begin, on_saved=self._end_turn)
+        self._context = desk.context(self._saver)
         self._busy: set[int] = set()
         self._stopping = False
         self._told: ExpbError | None = None
@@ -164,16 +166,13 @@ class Renewer:
         if row_id not in self._saver.unsaved and row_id not in self._busy:
             self._turns.give_back(row_id)
 
-    def _saved(self, row_id: int) -> None:
-        self._end_turn(row_id)
-
     async def _keep(self, lease: Lease) -> None:
         row, uid = lease.row, lease.held.uid
         problem: ExpbError | None = None
         try:
             bare = self._bare if not lease.held.profile_name else None
             session = bare or await self._sessions(lease.held)
-            now = await self._desk.keep(session, row, self._saver, tries=lease.tries)
+            now = await upkeep.keep(self._context, session, row, tries=lease.tries)
         except NotJournaled as unsaved:
             now = unsaved.row
         except ExpbError as failure:

@@ -16,7 +16,7 @@ from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import NotJournaled
 from expb_tui.core.leases.schema import PackageRow, merged, tasks_in
 
-_GATHER = 0.08
+_GATHER = 0.1
 """Seconds in which answers come together."""
 _PATIENCE = 1.0
 """Seconds after which the journal counts as not to be written (hazards 5)."""

@@ -70,6 +70,7 @@ class ProfileStore:
         """The file itself: a symbolic link is written through, never replaced."""
         self.side = self.path.parent / f".{self.path.name}.expb-tui"
         """Our own directory beside it."""
+        self._registry_path = self.side / "keyring.json"
         self._writers = Writers(self.side / "last")
 
     def read(self) -> Profiles:
@@ -343,10 +344,6 @@ class ProfileStore:
                         looks = list(_LOOKS_BESIDE_OTHERS)
 
     # Which profiles are in the keyring, for the case that expbctl drops our marker
-
-    @property
-    def _registry_path(self) -> Path:
-        return self.side / "keyring.json"
 
     def _registered(self) -> dict[str, Any]:
         try:
