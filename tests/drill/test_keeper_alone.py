@@ -88,7 +88,8 @@ async def test_a_keyring_that_only_a_desktop_opens(tmp_path: Path, monkeypatch: 
                 told = await house.desk.get(held.uid)
                 assert "system keyring" in told.keeping_problem
                 assert not state.keeps_it(told, house.clock)
-                assert state.keeps == 0
+                await asyncio.sleep(1.5)  # its schedule has been read by then
+                assert (second.state.keeps, second.state.next_renewal_at) == (0, None)
 
                 await asyncio.to_thread(secrets.unsecure, house.store, AGENT)
                 await until_async(lambda: second.state, lambda state: not state.problems and state.keeps == 1)
@@ -270,7 +271,7 @@ def test_of_many_that_start_at_once_one_is_at_work(tmp_path: Path) -> None:
 def test_a_hundred_takeovers_of_a_stale_lock_have_one_winner(tmp_path: Path) -> None:
     """The lock's file names a dead process; a hundred others want it at the same moment."""
     path = tmp_path / "keeper.lock"
-    for _ in range(3):
+    for _ in range(2):
         begin, begun = os.pipe()
         told, telling = os.pipe()
         children = []

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -142,8 +143,6 @@ async def test_a_newer_journal_is_refused_and_the_running_one_left_alone(tmp_pat
     await journal.aclose()
     with keeper(environ, version="0.0.9") as running:
         await asyncio.to_thread(running.at_work)
-        import sqlite3
-
         with contextlib.closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             db.execute(f"PRAGMA user_version = {version + 1}")
@@ -151,6 +150,28 @@ async def test_a_newer_journal_is_refused_and_the_running_one_left_alone(tmp_pat
             assert await asyncio.to_thread(refused.wait) == 1
             assert "written by a newer expb-tui" in refused.words
         assert running.state.running
+
+
+async def test_a_journal_that_takes_nothing_is_said_and_nothing_is_handed_over(tmp_path: Path) -> None:
+    """Renewal comes first (hazards 5): answers stay in memory, which a successor would not have."""
+    async with operator(tmp_path) as who:
+        held = await who.claim()
+        with keeper(who.environ) as process:
+            await asyncio.to_thread(process.at_work)
+            await who.renewed(held)
+            with contextlib.closing(sqlite3.connect(who.desk.journal.path, isolation_level=None)) as stopped:
+                stopped.execute("BEGIN IMMEDIATE")
+                state = await until_async(lambda: process.state, lambda state: bool(state.journal_problem))
+                assert state.keeps_it(await who.desk.get(held.uid), SYSTEM_CLOCK)
+                before = await who.renewals(held)
+                confirmed = who.upstream.packages[held.uid]["status"]["lease"]["renewals"]
+                assert confirmed > before
+                told = await ask(who.state_folder, "hand-over", {"version": "99.0", "stay": False})
+                assert told == {"ok": False, "why": "unsaved"}
+                stopped.execute("ROLLBACK")
+            await until_async(lambda: process.state, lambda state: not state.journal_problem, process.describe)
+            await who.renewed(held)
+            assert "the journal works again" in process.words
 
 
 async def test_only_this_user_may_ask(tmp_path: Path) -> None:

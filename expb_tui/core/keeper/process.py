@@ -96,7 +96,8 @@ class Keeper:
                 await asyncio.wait_for(self._look_around(), _FIRST_CHECK)
             self._publish()
             ready()
-            self._say(f"started, version {__version__}, keeping {len(self._live())} leases")
+            count = len(self._live())
+            self._say(f"started, version {__version__}, with {count} lease{'' if count == 1 else 's'} to keep")
             while True:
                 end = await self._until_end()
                 if not await self._more_came(end):

@@ -65,7 +65,7 @@ def run(folder: Path, settings: Settings, *, stay: bool, say: Callable[[str], No
     survive_hang_up()
     keep_memory_private()
     preload()
-    return asyncio.run(_run(private_dir(folder), settings, stay, say, ready))
+    return faults.run(_run(private_dir(folder), settings, stay, say, ready))
 
 
 async def _run(
