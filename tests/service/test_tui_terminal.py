@@ -104,6 +104,17 @@ def test_keys_that_come_in_one_read_stay_in_their_order(environ: dict[str, str],
         cockpit.wait_for("\u25b8 3 Leases", "Leave expb-tui?")
 
 
+def test_the_pane_that_was_asked_for_last_is_the_one_that_keys_act_on(environ: dict[str, str], tmp_path: Path) -> None:
+    entry = {"scope": "account", "endpoint": "http://127.0.0.1:9", "type": "user"}
+    (tmp_path / "profiles.json").write_text(json.dumps({"default": "ada", "profiles": {"ada": entry}}))
+    with in_terminal(environ) as cockpit:
+        cockpit.terminal.send("2341")
+        cockpit.wait_for("\u25b8 1 Profiles")
+        cockpit.terminal.settle()
+        cockpit.press("app.copy")
+        cockpit.wait_for("Copy", "http://127.0.0.1:9", "Esc Close")
+
+
 @pytest.mark.parametrize(
     ("changes", "mouse"), [({}, True), ({"SSH_CONNECTION": "a b c d"}, False), ({"EXPB_TUI_MOUSE": "off"}, False)]
 )
