@@ -235,7 +235,8 @@ class OpportunityFeed:
                 pass  # the poll says what is wrong with the connection
             if self._snapshot.source == "events":
                 self._change(source="polling")
-                self._due = min(self._due, self._clock.ticks() + self._interval)
+                # Asked soon: a stream that broke, or fell silent, may mean that nothing answers any more.
+                self._due = min(self._due, self._clock.ticks() + _SPREAD.uniform(0.0, _EVENT_GAP))
                 self._wake.set()
             await asyncio.sleep(pause * _SPREAD.uniform(0.8, 1.2))
             pause = min(pause * 2, _LONGEST_STREAM_PAUSE)

@@ -42,6 +42,8 @@ class KeeperWatch:
         self._told: set[tuple[str, ...]] = set()
         self._lent: set[tuple[int, str]] = set()
         self._next_try = 0.0
+        self._missed = False
+        """It has ended while leases depended on it, and that was told."""
         self._starting = False
         self.state: KeeperState | None = None
         """None until it has been looked at."""
@@ -172,8 +174,13 @@ class KeeperWatch:
             )
         else:
             self._told = {key for key in self._told if key[0] != "journal"}
+        if before is not None and not before.running and state.running and self._missed:
+            self._missed = False
+            text = f"A keeper runs again (process {state.pid}) and renews the leases"
+            self._listener.tell(Notice(self._house.clock.now(), Tone.OK, text, pane="leases"))
         ended = before is not None and before.running and not state.running
         if ended and any(one.kept and one.renewable for one in held) and state.end not in ("handed over", "idle"):
+            self._missed = True
             how = {"stopped": "it was stopped", "failed": "it failed"}.get(state.end, "it was killed")
             self._tell_once(
                 ("ended", str(before.pid if before else 0)),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from expb_tui.core.api import transport
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import HeldPackage
 from expb_tui.launch import House
@@ -294,3 +295,17 @@ async def test_a_service_that_hangs_from_the_start_or_for_a_user_is_not_online_e
             assert "online" not in cockpit.text
             way.open.set()
             await cockpit.wait_for("online")
+
+
+async def test_a_stream_that_falls_silent_is_not_relied_on(
+    folder: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two polls, a minute apart beside events, only the stream's heartbeat tells that the service answers."""
+    monkeypatch.setattr(transport, "STREAM_SILENCE", 1.0)
+    profiles_file(folder, server, signed_in=True)
+    async with piloted(house_in(folder)) as cockpit:
+        await cockpit.wait_for("live events")
+        first = cockpit.app.bridge.link.ticks
+        assert first is not None
+        await cockpit.wait_for("polling", without="live events")
+        await cockpit.wait(lambda: (cockpit.app.bridge.link.ticks or 0.0) > first, "it was asked again")

@@ -207,6 +207,12 @@ def test_how_it_ended_is_told_where_leases_depend_on_it(keeper: Keeper, told: To
     assert trouble is not None
     assert trouble.text == "! no keeper"
     assert watch.trouble([held(kept=False)], UNICODE) is None
+    told.quiet.clear()
+    again = Keeper(keeper.folder, keeper.clock)
+    again.say()
+    watch.look([held()])
+    assert ["runs again" in notice.text for notice in told.quiet] == ([True] if how else [])
+    again.end()
 
 
 def test_a_journal_that_it_cannot_write_is_bad(keeper: Keeper, told: Told) -> None:

@@ -46,6 +46,8 @@ __all__ = [
     "check_endpoint", "repeat_same_key",
 ]  # fmt: skip
 
+STREAM_SILENCE = 25.0
+"""Seconds without a byte after which a stream is broken: a service sends something every 15 (contract, 6.2.9)."""
 _READ_TRIES = 3
 _BACKOFF = 0.4
 _LONGEST_RETRY_AFTER = 5.0
@@ -130,14 +132,19 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[StreamedAnswer]:
-        """A GET whose answer is read as it comes (events); only the head is judged, within the timeout."""
+        """A GET whose answer is read as it comes (events); only the head is judged, within the timeout.
+
+        A stream that says nothing for ``STREAM_SILENCE`` seconds is broken: ``Unreachable``.
+        """
         client = await self._ready()
+        import httpx
+
         request = client.build_request(
             "GET",
             self._url(path),
             params=_query(query),
             headers=_headers(token, headers),
-            timeout=None,
+            timeout=httpx.Timeout(None, read=STREAM_SILENCE),
             extensions={_SECRETS: _secrets(token, headers, None)},
         )
         name = f"GET {path}"
