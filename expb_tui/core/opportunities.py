@@ -183,20 +183,26 @@ class OpportunityFeed:
         )
 
     async def _ask(self) -> tuple[Opportunity, ...]:
+        """What is on offer now. Offers that are as before are the very objects of before, and all of them where nothing
+        changed: faces see at a glance what is new, and ten thousand do not become another ten thousand at each poll."""
+        before = self._snapshot.items
+        known = {(item.project_id, item.role): item for item in before}
+        items: list[Opportunity] = []
+        asked = self._api.opportunity_pages(
+            self._session, project_id=self._project_id, role=self._role, every=self._with_empty
+        )
         try:
-            page = await self._api.opportunities(
-                self._session,
-                project_id=self._project_id,
-                role=self._role,
-                every=self._with_empty,
-                follow=True,
-            )
+            async for page in asked:
+                for item in page.items:
+                    old = known.get((item.project_id, item.role))
+                    items.append(old if old is not None and old == item else item)
         except ApiProblem as problem:
             if problem.status != 400 or not self._with_empty:
                 raise
             self._with_empty = False  # a service that does not list roles without work
             return await self._ask()
-        return _kept(self._snapshot.items, page.items)
+        same = len(items) == len(before) and all(item is old for item, old in zip(items, before, strict=True))
+        return before if same else tuple(items)
 
     def _pause(self, items: tuple[Opportunity, ...]) -> float:
         usual = _SAFETY_POLL if self._snapshot.source == "events" else self._interval
@@ -252,14 +258,3 @@ class OpportunityFeed:
         self._snapshot = replace(changed, serial=self._snapshot.serial + 1)
         if self._on_change is not None:
             self._on_change(self._snapshot)
-
-
-def _kept(before: tuple[Opportunity, ...], items: tuple[Opportunity, ...]) -> tuple[Opportunity, ...]:
-    """``items`` with those that are as before by the very objects of before, and all of them where nothing changed.
-
-    So faces see at a glance what is new, and ten thousand offers do not become another ten thousand at each poll.
-    """
-    if items == before:
-        return before
-    known = {(item.project_id, item.role): item for item in before}
-    return tuple(old if (old := known.get((item.project_id, item.role))) == item and old else item for item in items)

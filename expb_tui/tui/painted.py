@@ -22,10 +22,10 @@ from expb_tui.tui.painter import Painter, place
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-RATE = 48_000.0
-"""Bytes a second that go on for longer: three quarters of 512 kbit/s."""
-_BURST = 16_384.0
-"""Bytes that may go at once: two screens."""
+RATE = 44_000.0
+"""Bytes a second that go on for longer: two thirds of 512 kbit/s."""
+_BURST = 8_192.0
+"""Bytes that may go at once: a whole screen, or two pages of a list."""
 _LONGEST = 0.1
 """Seconds that a frame may be held back, however large the one before it was."""
 
@@ -99,4 +99,4 @@ class PaintedApp(App[Result]):
             begin, end = (SYNC_START, SYNC_END) if self._sync_available else ("", "")
             driver.write(f"{begin}{frame}{place(*cursor)}{end}")
         self._previous_cursor_position = cursor
-        self._budget = max(self._budget - len(frame), -RATE * _LONGEST)
+        self._budget = max(self._budget - len(frame.encode()), -RATE * _LONGEST)

@@ -6,7 +6,7 @@ answer is read tolerantly: either spelling, wrapped or bare, a lease token in an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -104,7 +104,7 @@ class WorkApi:
         """The path of a route; ids are escaped."""
         return self._routes[name].format(project=quote(project, safe=""), package=quote(package, safe=""))
 
-    async def opportunities(
+    async def opportunity_pages(
         self,
         session: Session,
         *,
@@ -114,9 +114,8 @@ class WorkApi:
         limit: int | None = None,
         cursor: str | None = None,
         fields: str | None = None,
-        follow: bool = False,
-    ) -> OpportunityPage:
-        """Work on offer. ``every`` lists what is empty too, with ``blocked_by``; ``follow`` reads all pages."""
+    ) -> AsyncIterator[OpportunityPage]:
+        """Work on offer, page by page. ``every`` lists what is empty too, with ``blocked_by``."""
         query: dict[str, Any] = {
             "project_id": project_id,
             "role": role,
@@ -126,19 +125,30 @@ class WorkApi:
         }
         if every:
             query["all"] = "true"
+        came = understood = 0
+        async for page in pages(session, self.path("opportunities"), query):
+            items: list[Opportunity] = []
+            for item in page.items:
+                try:
+                    items.append(Opportunity.model_validate(item))
+                except ValidationError:
+                    continue  # an item of a later contract; raw_items still holds it
+            came, understood = came + len(page.items), understood + len(items)
+            if page.next is None and came and not understood:
+                raise _odd(page.answer, "none of its items is an opportunity")
+            yield OpportunityPage(tuple(items), tuple(page.items), page.next, page.total, page.answer)
+
+    async def opportunities(self, session: Session, *, follow: bool = False, **wanted: Any) -> OpportunityPage:
+        """One page of ``opportunity_pages``, whose words it takes; ``follow`` reads all of them into one."""
         items: list[Opportunity] = []
         raw: list[dict[str, Any]] = []
-        async for page in pages(session, self.path("opportunities"), query):
-            raw += page.items
+        async for page in self.opportunity_pages(session, **wanted):
+            items += page.items
+            raw += page.raw_items
             if not follow:
+                if raw and not items:
+                    raise _odd(page.answer, "none of its items is an opportunity")
                 break
-        for item in raw:
-            try:
-                items.append(Opportunity.model_validate(item))
-            except ValidationError:
-                continue  # an item of a later contract; raw_items still holds it
-        if raw and not items:
-            raise _odd(page.answer, "none of its items is an opportunity")
         return OpportunityPage(tuple(items), tuple(raw), page.next, page.total, page.answer)
 
     async def claim(self, session: Session, project_id: str, role: str, max_tasks: int, *, key: str) -> PackageAnswer:

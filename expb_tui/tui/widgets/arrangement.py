@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from expb_tui.present.cells import Column, Row, Table
@@ -20,7 +21,7 @@ _NUMBER = re.compile(r"(\d+)")
 NO_ROWS = Table((), ())
 
 Value = TypeVar("Value")
-SortValue = tuple[int, list[tuple[int, float, str]]]
+SortValue = tuple[int, tuple[tuple[int, float, str], ...]]
 
 
 class Order(NamedTuple):
@@ -165,14 +166,15 @@ def grow(needs: list[int], rows: Sequence[Row], known: Sequence[Row] = ()) -> No
                 needs[index] = size
 
 
+@lru_cache(maxsize=1024)
 def sort_value(text: str) -> SortValue:
     """Natural order: durations by length, numbers in text by value, everything else by letters; ``-`` comes last."""
     if text == "-":
-        return (1, [])
+        return (1, ())
     if (found := _DURATION.search(text)) and found.start() < 4:
-        return (0, [(0, float(found[1]) * _SECONDS[found[2]], "")])
+        return (0, ((0, float(found[1]) * _SECONDS[found[2]], ""),))
     parts = _NUMBER.split(text.lower())
-    return (0, [(0, float(part), "") if part.isdigit() else (1, 0.0, part) for part in parts if part])
+    return (0, tuple((0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part))
 
 
 def _text(row: Row) -> str:

@@ -95,6 +95,10 @@ class LinePanel(Acts, Widget, can_focus=True):
         """Shown at the left end of the lower border: a filter, a hint."""
         return ()
 
+    def place(self) -> str:
+        """Shown at the right end of the lower border: where one is in a long list."""
+        return ""
+
     # Geometry
 
     @property
@@ -159,7 +163,7 @@ class LinePanel(Acts, Widget, can_focus=True):
             if y == 0:
                 return ("top", self.number, self.title, self.state, self.has_focus, width, look)
             if y == height - 1:
-                return ("foot", self.foot(), self.has_focus, width, look)
+                return ("foot", self.foot(), self.place(), self.has_focus, width, look)
         edge = (self.framed and self.has_focus, self._thumb(y), width, look)
         above = self._above()
         if y == above - 1:
@@ -256,6 +260,10 @@ class LinePanel(Acts, Widget, can_focus=True):
                 if piece:
                     pen.put(piece, palette.style(tone))
             pen.put(" ", edge, 1)
+        place = self.place()
+        if place and pen.used + len(place) + 5 <= width:
+            pen.fill(width - len(place) - 4, edge, frame.horizontal)
+            pen.put(f" {place} ", palette.style("dim"))
         pen.fill(width - 1, edge, frame.horizontal).put(frame.bottom_right, edge, 1)
         return pen.strip(width, edge)
 

@@ -190,6 +190,9 @@ class LineTable(LinePanel):
         marked, words = self._is_marked(index), self._arrangement.words
         draw_row(pen, width, self.look, self._shape_now(), self.rows[index], on=on, marked=marked, words=words)
 
+    def place(self) -> str:
+        return f"{self.cursor + 1} of {len(self.rows)}" if len(self.rows) > self.page else ""
+
     def foot(self) -> Line:
         parts: list[Cell] = []
         if self.typing:
