@@ -204,7 +204,7 @@ def main() -> int:
     short = parser.parse_args().short
     found = {
         **dict(countdowns(8.0 if short else 30.0)),
-        **dict(keys(60 if short else 200)),
+        **dict(keys(100 if short else 300)),
         **dict(held(45 if short else 90)),
     }
     result = {name: round(value, 2) for name, value in found.items()}

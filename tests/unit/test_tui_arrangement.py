@@ -88,7 +88,7 @@ def test_a_tick_looks_at_the_rows_that_are_new() -> None:
 
 def test_any_text_can_be_sorted() -> None:
     texts = ["\u00b2", "x\u00b2 3", "\u0663 m", "9" * 400, "", "-", "1.5.2", "\u2460"]
-    assert sorted(sorted(texts, key=sort_value), key=sort_value) == sorted(texts, key=sort_value)
+    assert sorted(texts, key=sort_value)[-1] == "-"
 
 
 def test_matches_are_stepped_through_after_the_filter_is_gone() -> None:
