@@ -258,11 +258,10 @@ def open_face(house: House, *, line: FirstLine | None = None, plain: bool = Fals
 
 def open_plain(house: House) -> int:
     """Announce changes and take commands line by line until it is left; returns the exit code."""
-    import asyncio
-
+    from expb_tui.core import faults
     from expb_tui.plain.session import PlainSession
 
-    return asyncio.run(PlainSession(house).run())
+    return faults.run(PlainSession(house).run())
 
 
 def open_cockpit(house: House, *, line: FirstLine | None = None) -> int:

@@ -10,6 +10,7 @@ import click
 
 from expb_tui.cli import diagnostics
 from expb_tui.cli.tree import given
+from expb_tui.core import faults
 from expb_tui.launch import House, open_house
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def act(ctx: click.Context, work: Callable[[House], Awaitable[T]]) -> T:
             await house.aclose()
             tell_salvage(house.salvaged())
 
-    return asyncio.run(whole())
+    return faults.run(whole())
 
 
 def tell_salvage(told: Salvaged | None) -> None:

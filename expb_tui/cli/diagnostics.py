@@ -77,6 +77,11 @@ def defect(error: BaseException) -> int:
     return EXIT_FAILURE
 
 
+def fault(place: str) -> None:
+    """A fault beside what the command does, by its kind and place."""
+    _write(f"{PROGRAM}: warning: internal error: {place}")
+
+
 def terminal(stream: TextIO | None) -> bool:
     """Whether a person sits at the other end; a closed standard stream is None."""
     return stream is not None and stream.isatty()

@@ -17,8 +17,7 @@ def doctor(ctx: click.Context) -> None:
     Terminal, tmux, screen, clipboard, editor and pager, settings, profile file, keyring, clock, keeper, journal and
     the service are examined; nothing is changed. The exit code is 0 unless something is bad.
     """
-    import asyncio
-
+    from expb_tui.core import faults
     from expb_tui.core.doctor.asking import look
     from expb_tui.core.doctor.examination import examine
     from expb_tui.core.doctor.model import Finding, healthy, in_order
@@ -32,7 +31,7 @@ def doctor(ctx: click.Context) -> None:
     async def found() -> list[Finding]:
         return [finding async for some in examine(here) for finding in some]
 
-    findings = in_order(asyncio.run(found()))
+    findings = in_order(faults.run(found()))
     if output.structured:
         output.data([finding.public() for finding in findings])
     else:

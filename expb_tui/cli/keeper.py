@@ -8,6 +8,7 @@ import click
 
 from expb_tui.cli import diagnostics
 from expb_tui.cli.tree import Noun, given
+from expb_tui.core import faults
 
 if TYPE_CHECKING:
     from expb_tui.core.keeper.state import KeeperState
@@ -173,7 +174,7 @@ def stop(ctx: click.Context, yes: bool) -> int:
             await asyncio.sleep(0.1)
         return False
 
-    if asyncio.run(end()):
+    if faults.run(end()):
         diagnostics.note("The keeper has ended")
         return 0
     diagnostics.warn(f"process {state.pid} still waits for answers; it begins nothing new and ends by itself")

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from expb_tui.cli import diagnostics
 from expb_tui.cli.options import GLOBALS, GlobalOption
+from expb_tui.core import faults
 from expb_tui.core.errors import ExpbError, UsageError
 
 if TYPE_CHECKING:
@@ -275,6 +276,7 @@ def run(argv: Sequence[str], line: FirstLine | None = None) -> int:
     """
     state = Given()
     state.line = line
+    faults.tell_places(diagnostics.fault)
     gc.enable()
     try:
         try:

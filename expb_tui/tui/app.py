@@ -15,6 +15,7 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
+from expb_tui.core import faults
 from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
@@ -167,9 +168,16 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         install(asyncio.get_running_loop(), self._end_by)
 
     def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._faults_were_told = faults.tell_places(lambda place: loop.call_soon_threadsafe(self._fault, place))
+        faults.watch(loop)
         self.call_after_refresh(self.bridge.start)  # the first frame waits for nothing
 
+    def _fault(self, place: str) -> None:
+        self.tell(Notice(self.house.clock.now(), Tone.BAD, "A fault of expb-tui in the background", place))
+
     async def on_unmount(self) -> None:
+        faults.tell_places(self._faults_were_told)
         remove(asyncio.get_running_loop())
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE if self.return_code == EXIT_HANGUP else None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from datetime import datetime, timedelta
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from expb_tui.core import faults
 from expb_tui.core.api.endpoint import check_endpoint, is_loopback
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.doctor.model import Circumstances, Finding, State
@@ -56,7 +56,7 @@ def endpoint(here: Circumstances) -> list[Finding]:
         return [Finding.of("endpoint.address", problem)]
     if (unknown := _name(address)) is not None:
         return [unknown]
-    return asyncio.run(_ask(here, ours, address, session or unusable))
+    return faults.run(_ask(here, ours, address, session or unusable))
 
 
 def _name(address: str) -> Finding | None:

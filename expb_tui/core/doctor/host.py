@@ -56,15 +56,16 @@ def keyring(here: Circumstances) -> list[Finding]:
     except ExpbError:
         saved = ()  # type: ignore[assignment]  # told by the profiles' own examination
     inside = sorted(profile.name for profile in saved if profile.in_keyring)
+    agents = sorted(profile.name for profile in saved if profile.in_keyring and profile.is_agent)
     if not state.usable and inside:
         says = f"{state.reason}; the credentials of {', '.join(inside)} are in it and cannot be read here"
         mend = "Unlock it, or sign in again: " + _each("expb-tui --profile={} auth login", inside)
         return [Finding("keyring.use", State.BAD, says, mend)]
     if not state.usable:
         return [Finding("keyring.use", State.OK, f"not used: {state.reason}; credentials are in the 0600 file")]
-    if inside and not state.unattended:
-        says = f"{state.reason}, but only while you are logged in: nobody renews for {', '.join(inside)} after that"
-        mend = _each("expb-tui profile unsecure {}", inside)
+    if agents and not state.unattended:
+        says = f"{state.reason}, but only while you are logged in: nobody renews for {', '.join(agents)} after that"
+        mend = _each("expb-tui profile unsecure {}", agents)
         return [Finding("keyring.use", State.WARN, says, mend)]
     where = "also with nobody logged in" if state.unattended else "while you are logged in, so agents use the 0600 file"
     return [Finding("keyring.use", State.OK, f"{state.reason}, {where}")]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from expb_tui.core import faults
 from expb_tui.core.errors import ExpbError, FileProblem
 from expb_tui.core.keeper.detach import keep_memory_private, survive_hang_up
 from expb_tui.core.keeper.state import LOCK_NAME, look
@@ -64,6 +65,7 @@ def run(folder: Path, settings: Settings, *, stay: bool, say: Callable[[str], No
     """
     survive_hang_up()
     keep_memory_private()
+    faults.tell_places(lambda place: say(f"internal error: {place}"))
     preload()
     return faults.run(_run(private_dir(folder), settings, stay, say, ready))
 

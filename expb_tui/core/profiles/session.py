@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from expb_tui.core import faults
 from expb_tui.core.api.endpoint import DEFAULT_ENDPOINT, check_endpoint, same_endpoint
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock
@@ -312,7 +313,7 @@ class Session:
             raise secrets.sign_in_needed(before, "it has expired and holds no refresh token")
         ledger.intend(before)
         asked = self._clock.now()
-        answer = asyncio.run(self._ask_refresh(before.refresh_token))
+        answer = faults.run(self._ask_refresh(before.refresh_token))
         if (answer.scope, answer.account_id) != (before.scope, before.account_id):
             raise secrets.sign_in_needed(before, "the server answered with a session of another scope or account")
         after = replace(
