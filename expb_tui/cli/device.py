@@ -36,7 +36,7 @@ def link(address: str) -> str:
 
 
 def _blocks() -> bool:
-    return sys.stderr is not None and (sys.stderr.encoding or "").lower().startswith("utf")
+    return diagnostics.unicode()
 
 
 def code_lines(code: str, columns: int, *, blocks: bool) -> list[str]:

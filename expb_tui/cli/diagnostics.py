@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from expb_tui.core.errors import EXIT_FAILURE, EXIT_USAGE, ExpbError, UsageError, place_of
-from expb_tui.core.text import clean
+from expb_tui.core.text import clean, in_ascii, speaks_ascii_only
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -41,10 +41,17 @@ def rewrite(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(text)
+        sys.stderr.write(text if unicode() else in_ascii(text))
         sys.stderr.flush()
     except OSError:
         discard(sys.stderr)  # full, or its reader is gone: nobody can be told
+
+
+def unicode() -> bool:
+    """Whether standard error shows every character. A terminal is believed what its locale says."""
+    if terminal(sys.stderr) and speaks_ascii_only(os.environ):
+        return False
+    return sys.stderr is None or (sys.stderr.encoding or "utf-8").lower().startswith("utf")
 
 
 def fail(error: ExpbError) -> int:

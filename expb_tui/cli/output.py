@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.cli import diagnostics
 from expb_tui.core.errors import ExpbError, UsageError
-from expb_tui.core.text import clean, speaks_ascii_only
+from expb_tui.core.text import clean, in_ascii, speaks_ascii_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,16 +58,16 @@ def _yaml_escape(match: re.Match[str]) -> str:
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
 
 
-def json_text(data: Any, *, terminal: bool) -> str:
-    """Tab-indented JSON. For a terminal, characters that could steer it are escaped, which loses nothing."""
+def json_text(data: Any, *, terminal: bool, ascii_only: bool = False) -> str:
+    """Tab-indented JSON. For a terminal, what could steer it or cannot be shown is escaped, which loses nothing."""
     import json
 
-    text = json.dumps(data, indent="\t", ensure_ascii=False)
+    text = json.dumps(data, indent="\t", ensure_ascii=ascii_only)
     # A lone surrogate cannot be written as UTF-8 anywhere, so it is escaped in pipes too.
     return (_UNUSUAL if terminal else _SURROGATE).sub(_json_escape, text) + "\n"
 
 
-def yaml_text(data: Any, *, terminal: bool) -> str:
+def yaml_text(data: Any, *, terminal: bool, ascii_only: bool = False) -> str:
     """Block-style YAML, two spaces, keys in the order of the JSON."""
     import yaml
 
@@ -84,7 +84,13 @@ def yaml_text(data: Any, *, terminal: bool) -> str:
 
     Dumper.add_representer(str, text_node)
     text = yaml.dump(
-        data, Dumper=Dumper, sort_keys=False, default_flow_style=False, indent=2, allow_unicode=True, width=1 << 30
+        data,
+        Dumper=Dumper,
+        sort_keys=False,
+        default_flow_style=False,
+        indent=2,
+        allow_unicode=not ascii_only,
+        width=1 << 30,
     )
     return (_UNUSUAL if terminal else _SURROGATE).sub(_yaml_escape, str(text))
 
@@ -176,7 +182,9 @@ class Output:
 
     @property
     def unicode(self) -> bool:
-        """Whether every character can be written."""
+        """Whether every character can be written. A terminal is believed what its locale says, whatever Python does."""
+        if self.terminal and speaks_ascii_only(os.environ):
+            return False
         return sys.stdout is None or (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
     @property
@@ -188,15 +196,14 @@ class Output:
 
     def _write(self, text: str) -> None:
         if not self.unicode:
-            text = text.encode(sys.stdout.encoding, "replace").decode(sys.stdout.encoding)
+            encoding = sys.stdout.encoding
+            text = in_ascii(text) if self.terminal else text.encode(encoding, "replace").decode(encoding)
         _put(text)
 
     def data(self, data: Any) -> None:
         """Structured output of an answer as given."""
-        if self.format == "yaml":
-            self._write(yaml_text(data, terminal=self.terminal))
-        else:
-            self._write(json_text(data, terminal=self.terminal))
+        make = yaml_text if self.format == "yaml" else json_text
+        self._write(make(data, terminal=self.terminal, ascii_only=self.terminal and not self.unicode))
 
     def line_of_json(self, data: Any) -> None:
         """One object on one line, for a program that reads the first line of something that goes on."""
