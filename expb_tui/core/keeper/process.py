@@ -34,6 +34,8 @@ IDLE = 300.0
 _STEP = 1.0
 _LOOK = 15.0
 """Seconds after which it looks at whose leases there are although nothing was claimed; also between signs of life."""
+_SELDOM = 5.0
+"""Seconds between two words of which only the next renewal is new: with many leases it is another each second."""
 _FIRST_CHECK = 6.0
 """Seconds that the start waits for credentials: what a keyring takes at most, and a little."""
 
@@ -71,6 +73,10 @@ class Keeper:
         self._keeping: dict[str, tuple[Desk, Renewer, asyncio.Task[None]]] = {}
         """By profile file."""
         self._kept: list[KeptPin] = []
+        self._identities: frozenset[Identity] = frozenset()
+        """Of what is kept."""
+        self._last_end: datetime | None = None
+        """The last end of a lease that is kept."""
         self._troubles = Troubles(say, clock)
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
@@ -96,7 +102,7 @@ class Keeper:
                 await asyncio.wait_for(self._look_around(), _FIRST_CHECK)
             self._publish()
             ready()
-            count = len(self._live())
+            count = len(self._kept)
             self._say(f"started, version {__version__}, with {count} lease{'' if count == 1 else 's'} to keep")
             while True:
                 end = await self._until_end()
@@ -130,7 +136,7 @@ class Keeper:
             return False
         await self._control.aclose()
         with suppress(ExpbError):
-            self._kept = await self._journal.kept()
+            await self._read_kept()
         if not self._live():
             return False
         await self._control.start()
@@ -184,8 +190,9 @@ class Keeper:
         async with self._looking:
             try:
                 self._looked = self._clock.ticks()
-                self._kept = await self._journal.kept()
+                await self._read_kept()
                 pins = {identity_of(one.pin): one.pin for one in self._kept}
+                self._identities = frozenset(pins)
                 before = [self._sessions.problem(identity) for identity in pins]
                 after = await asyncio.gather(*(self._sessions.check(pin) for pin in pins.values()))
                 if before != after:
@@ -199,6 +206,10 @@ class Keeper:
                 self._troubles.journal(problem)
             except Exception as defect:  # a fault of ours must not end the keeping
                 self._troubles.journal(_defect(defect))
+
+    async def _read_kept(self) -> None:
+        self._kept = await self._journal.kept()
+        self._last_end = max((one.expires_at for one in self._kept if one.expires_at is not None), default=None)
 
     async def _note_in_journal(self) -> None:
         """The journal's row says it as well, so that faces show it with no keeper running."""
@@ -249,10 +260,9 @@ class Keeper:
 
     # What it says
 
-    def _live(self) -> list[KeptPin]:
-        """Packages whose lease has not run out by this host's clock; roughly is enough to decide whether to stay."""
-        now = self._clock.now()
-        return [one for one in self._kept if one.expires_at is None or one.expires_at > now]
+    def _live(self) -> bool:
+        """Some lease has not run out by this host's clock; roughly is enough to decide whether to stay."""
+        return self._last_end is not None and self._last_end > self._clock.now()
 
     def _publish(self, end: str = "") -> None:
         renewers = [renewer for _, renewer, _ in self._keeping.values()]
@@ -271,15 +281,17 @@ class Keeper:
             next_renewal_at=self._next_renewal(renewers),
             problems=self._troubles.listed(),
             journal_problem=self._troubles.journal_words(),
-            lent=self._sessions.lent_profiles(identity_of(one.pin) for one in self._kept),
+            lent=self._sessions.lent_profiles(self._identities),
             lent_agents=tuple(sorted((token.endpoint, token.agent_id) for token in self._sessions.lent)),
             idle_end=self._idle_end(now),
             end=end,
             seen_boot=boot_id(),
             seen_ticks=self._told.seen_ticks,
         )
-        if told == self._told and now - told.seen_ticks < _LOOK:
-            return
+        if replace(told, next_renewal_at=self._told.next_renewal_at) == self._told:
+            soon = _LOOK if told.next_renewal_at == self._told.next_renewal_at else _SELDOM
+            if now - told.seen_ticks < soon:
+                return
         self._told = replace(told, seen_ticks=now)
         with suppress(OSError):  # the lock says that it runs; faces take it for silent after a while
             saying.write(self._folder, self._told)
@@ -314,7 +326,7 @@ class Keeper:
         self._busy_until = self._clock.ticks()
         await self._look_around()
         problem = self._sessions.problem(_identity_in(asked))
-        known = any(identity_of(one.pin) == _identity_in(asked) for one in self._kept)
+        known = _identity_in(asked) in self._identities
         self._publish()
         return {"ok": True, "can": known and problem is None, "known": known}
 

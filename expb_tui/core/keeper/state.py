@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,15 +171,16 @@ def _short(problem: KeeperProblem) -> KeeperProblem:
     )
 
 
-def _plain(state: KeeperState) -> dict[str, Any]:
-    def value(item: Any) -> Any:
-        if isinstance(item, datetime):
-            return {"at": item.isoformat()}
-        if isinstance(item, dict):
-            return {name: value(inner) for name, inner in item.items()}
-        return [value(inner) for inner in item] if isinstance(item, list | tuple) else item
-
-    told: dict[str, Any] = value(asdict(state))
+def _plain(state: KeeperState | KeeperProblem) -> dict[str, Any]:
+    # Not dataclasses.asdict: it copies deeply, and this is done every second.
+    told: dict[str, Any] = {}
+    for item in fields(state):
+        value = getattr(state, item.name)
+        if isinstance(value, datetime):
+            value = {"at": value.isoformat()}
+        elif item.name == "problems":
+            value = [_plain(problem) for problem in value]
+        told[item.name] = value
     return told
 
 
