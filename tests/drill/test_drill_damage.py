@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from expb_tui.core.leases.journal import Journal
 from tests.support.drill import Drill, claim, kept, save_draft
+from tests.support.keeper import keeper, until
 from tests.support.recorded import ROOT, Place, Ran
 from tests.unit.test_leases_salvage import at_offset, filled
 
@@ -46,7 +51,7 @@ def test_a_kill_at_any_point_of_the_salvage_loses_nothing(drill: Drill) -> None:
     save_draft(like, uid, task, {"typed": "x"})
     at_offset(0, b"\0" * 100)(like.journal)
     damaged = like.journal.read_bytes()
-    recorded = list_(drill.place(like=like)).points
+    recorded = list_(drill.place(like)).points
     assert {
         "before rename journal.db",
         "after rename journal.db.fresh",
@@ -54,7 +59,7 @@ def test_a_kill_at_any_point_of_the_salvage_loses_nothing(drill: Drill) -> None:
     } <= set(recorded)
     # What follows is the listing at the service: requests are drilled elsewhere.
     for point in recorded[: next(i for i, point in enumerate(recorded) if "send" in point)]:
-        place = drill.place(like=like)
+        place = drill.place(like)
         assert list_(place, kill_at=point).killed, point
         (shown,) = list_(place).json()
         assert (shown["package_id"], shown["state"]) == (uid, "active"), point
@@ -123,7 +128,31 @@ def test_processes_whose_journal_is_set_aside_under_their_hands_go_on_in_the_new
             assert (f"wp-{number}", f"task-{each}") in drafts
 
 
-def stop_without_log(path: Path, writers: list[subprocess.Popen[str]]) -> None:
+def test_a_keeper_goes_on_in_the_new_journal(drill: Drill) -> None:
+    place = drill.place(EXPB_TUI_MACHINE_ID="host-one")
+    uid = claim(place).json()["resource"]["metadata"]["uid"]
+    with keeper(place.environ) as keeping:
+        until(lambda: keeping.state.keeps, lambda keeps: keeps == 1, keeping.describe)
+        for round_ in range(2):
+            stop_without_log(place.journal, [keeping.process])
+            at_offset(0, b"\0" * 16)(place.journal)
+            assert "was damaged" in list_(place).err
+            keeping.send(signal.SIGCONT)
+            with contextlib.closing(sqlite3.connect(place.journal, timeout=10.0)) as db, db:
+                db.execute("UPDATE package SET sent_ticks = sent_ticks - 650")  # it is due
+            more = partial(operator.lt, round_)
+            until(lambda: drill.renewals()[uid], more, keeping.describe)
+            until(lambda: journaled(place), more, keeping.describe)
+    assert drill.truthful(place) == {uid: "active"}
+
+
+def journaled(place: Place) -> int:
+    """How many renewals the journal knows of."""
+    with contextlib.closing(sqlite3.connect(place.journal, timeout=10.0)) as db:
+        return int(db.execute("SELECT renewals FROM package").fetchone()[0])
+
+
+def stop_without_log(path: Path, writers: Sequence[subprocess.Popen[Any]]) -> None:
     """Stop everybody at a moment when all of the journal is in the one file."""
     for _ in range(100):
         for writer in writers:

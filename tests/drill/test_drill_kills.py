@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,23 @@ def test_a_release(drill: Drill) -> None:
 
     points = visit(drill, before, release, check)
     assert needed("commit intent", f"send {RELEASE}", f"receive {RELEASE}", "commit package") <= set(points)
+
+
+def test_a_renewal_of_the_keeper(drill: Drill) -> None:
+    place = drill.place(EXPB_TUI_MACHINE_ID="host-one")
+    claim(place).json()
+    with contextlib.closing(sqlite3.connect(place.journal)) as db, db:
+        db.execute("UPDATE package SET sent_ticks = sent_ticks - 650")  # it is due
+    same = {"EXPB_TUI_MACHINE_ID": "host-one", "EXPBENCH_PROFILES": str(place.folder / "profiles.json")}
+    points = drill.place(place, **same).run("keeper", kill_at="after commit package").points
+    assert needed(f"send {RENEW}", f"receive {RENEW}", "commit package") <= set(points)
+    for point in points:
+        before = drill.renewals()
+        again = drill.place(place, **same)
+        assert again.run("keeper", kill_at=point).killed, point
+        (state,) = drill.truthful(again).values()
+        assert state in ("active", "renewal overdue"), point
+        assert drill.renewals() != before
 
 
 def needed(*names: str) -> set[str]:

@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,9 @@ from sqlalchemy import func, select
 
 from expb_tui.core.leases.journal import Draft, Journal
 from expb_tui.core.leases.model import Receipt
-from expb_tui.server.store.research_tables import hypotheses
+from expb_tui.server.context import Unit
+from expb_tui.server.research.kinds import ROLES_KIND
+from expb_tui.server.store.research_tables import hypotheses, research_settings
 from tests.support.loopback import FaultyWay
 from tests.support.operators import environment, profiles_file
 from tests.support.recorded import Forks, Place, Ran
@@ -35,7 +38,7 @@ class Drill:
     owner_token: str
     _count: Iterator[int] = field(default_factory=itertools.count)
 
-    def place(self, *, endpoint: str | None = None, like: Place | None = None, **environ: str) -> Place:
+    def place(self, like: Place | None = None, endpoint: str | None = None, **environ: str) -> Place:
         """A new operator, or one with another's files as they are now. ``endpoint``: a way that tests can break."""
         folder = self.folder / f"home-{next(self._count)}"
         if like is None:
@@ -62,6 +65,26 @@ class Drill:
         with self.server.services.database.read() as conn:
             return int(conn.execute(select(func.count()).select_from(hypotheses)).scalar_one())
 
+    def lease(self, seconds: int) -> None:
+        """From now on a lease of an ideator lasts so long."""
+        database = self.server.services.database
+        with database.write() as conn:
+            unit = Unit(conn, database)
+            table = research_settings.c
+            query = ROLES_KIND.select.where(table.project_id == self.server.project_id, table.subject == "ideator")
+            found = unit.conn.execute(query).one()
+            unit.update(ROLES_KIND, found, spec={**found.spec, "leaseSeconds": seconds}, configured=True)
+
+    def renewals(self) -> dict[str, int]:
+        """How often each active package has been renewed, as the service counts."""
+        active = (item for item in self.packages() if item["status"]["phase"] == "active")
+        return {item["metadata"]["uid"]: item["status"]["lease"]["renewals"] for item in active}
+
+    def first_end(self) -> float:
+        """When the first lease ends, in the service's Unix time."""
+        active = [item for item in self.packages() if item["status"]["phase"] == "active"]
+        return min(datetime.fromisoformat(item["status"]["lease"]["expiresAt"]).timestamp() for item in active)
+
     def clear(self) -> None:
         """Withdraw what is still assigned."""
         with self.server.client(self.owner_token) as http:
@@ -73,17 +96,17 @@ class Drill:
                     assert done.status_code == 200, done.text
 
     def listed(self, place: Place, **options: Any) -> dict[str, str]:
-        """What a restart says of each package, by its id; nothing may be left unsettled afterwards."""
-        place.run("agent", "work", "list", "-o", "json", **options)
-        again = place.run("agent", "work", "list", "--all", "-o", "json", **options)
-        assert "cut off" not in again.err
-        return {one["package_id"]: one["state"] for one in again.json()}
+        """What a restart says of each package, by its id; nothing may be left unsettled by it."""
+        told = place.run("agent", "work", "list", "--all", "-o", "json", **options)
+        assert "cut off" not in told.err
+        return {one["package_id"]: one["state"] for one in told.json()}
 
     def truthful(self, place: Place, **options: Any) -> dict[str, str]:
         """``listed``, compared with the service: what is active is shown, and its token works, or it is token lost."""
         shown = self.listed(place, **options)
-        usable = {uid for uid, state in shown.items() if state == "active"}
-        assert usable <= self.active() <= {uid for uid, state in shown.items() if state in ("active", "token lost")}
+        usable = {uid for uid, state in shown.items() if state in ("active", "renewal overdue")}
+        lost = {uid for uid, state in shown.items() if state == "token lost"}
+        assert usable <= self.active() <= usable | lost, shown
         for uid in usable:
             renewed = place.run("agent", "work", "renew", uid, "-o", "json", **options)
             assert renewed.code == 0, renewed.err

@@ -14,6 +14,7 @@ differently.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -274,7 +275,11 @@ class Place:
     @property
     def journal(self) -> Path:
         """Where this operator's journal stands."""
-        return Path(self.environ["EXPB_TUI_STATE_DIR"]) / machine_id() / "journal.db"
+        return (
+            Path(self.environ["EXPB_TUI_STATE_DIR"])
+            / (self.environ.get("EXPB_TUI_MACHINE_ID") or machine_id())
+            / "journal.db"
+        )
 
     def run(
         self, *argv: str, kill_at: str | None = None, shift: float = 0.0, seconds: float = 0.0, given: str = ""
@@ -338,6 +343,7 @@ def not_visited(recorded: Sequence[str], visited: Sequence[str]) -> list[str]:
 
 def main() -> None:
     _load()
+    gc.freeze()  # forks share what nobody touches
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(_in_a_fork(json.loads(line))), flush=True)
