@@ -31,9 +31,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from expb_tui.core.clock import SYSTEM_CLOCK, boot_id
-from expb_tui.core.leases.journal import Journal, _merge
+from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import SAFETY, LeaseTimes
 from expb_tui.core.leases.schema import PackageRow, Pin
+from expb_tui.core.leases.statements import merge
 from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
 from tests.support.keeper import keeper, keeper_environment, state_folder
@@ -215,7 +216,7 @@ async def hold(environ: dict[str, str], address: str, left: list[float]) -> None
         uid, token = f"wp-{number}", SecretStr(lease_token(number))
         rows.append(PackageRow(pin, uid, PROJECT, "bench", "ideator", 1, "active", token, document, times, 0, now, now))
     ask(address, "/begin", left)
-    await journal._door.write(lambda db: [_merge(db, row) for row in rows])  # one transaction: all at one moment
+    await journal._door.write(lambda db: [merge(db, row) for row in rows])  # one transaction: all at one moment
     await journal.aclose()
 
 

@@ -118,4 +118,4 @@ class Context:
     async def held(self, row: PackageRow) -> HeldPackage:
         """A row as a face sees it."""
         problem = self.credentials.look().problem(row.pin) if row.pin.profile_name else ""
-        return (await self.journal.overview()).held(row, self.clock, problem)
+        return (await self.journal.overview(row.uid)).held(row, self.clock, problem)

@@ -17,7 +17,8 @@ from expb_tui.core.leases.confirming import ended, task_id_of
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.credentials import Credentials, ProfileLook
 from expb_tui.core.leases.guard import Guard
-from expb_tui.core.leases.journal import Draft, Journal, Overview
+from expb_tui.core.leases.journal import Draft, Journal
+from expb_tui.core.leases.looks import Overview
 from expb_tui.core.leases.model import (
     ClaimOutcome,
     HeldPackage,
@@ -185,9 +186,8 @@ class Desk:
 
     async def get(self, package_id: str, *, session: Session | None = None) -> HeldPackage:
         """One held package; no network. Raises ``NotHeld``."""
-        for one in self._as_held(await self.journal.overview(), session):
-            if one.uid == package_id:
-                return one
+        for one in self._as_held(await self.journal.overview(package_id), session):
+            return one
         raise NotHeld.package(package_id)
 
     async def pending(self, *, ours: bool = False) -> list[PendingRequest]:

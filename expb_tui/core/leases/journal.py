@@ -11,14 +11,14 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from expb_tui.core.clock import Clock
+from expb_tui.core.leases import statements
 from expb_tui.core.leases.door import BUSY, Door
-from expb_tui.core.leases.model import HeldPackage, Receipt
+from expb_tui.core.leases.looks import Changes, Overview
+from expb_tui.core.leases.model import Receipt
 from expb_tui.core.leases.owner import Owner
 from expb_tui.core.leases.salvage import Salvaged
 from expb_tui.core.leases.schema import (
@@ -30,21 +30,20 @@ from expb_tui.core.leases.schema import (
     Pin,
     from_instant,
     instant,
-    merged,
     receipt_columns,
     receipt_of,
 )
-from expb_tui.core.leases.states import held_of
 from expb_tui.core.paths import state_dir
 from expb_tui.core.secret import SecretStr
 
-_KEEP_INTENTS = timedelta(days=7)
-_KEEP_PACKAGES = timedelta(days=30)
 _RECEIPTS_OF_PACKAGES = (
     "SELECT receipt.* FROM receipt JOIN package"
-    " ON package.endpoint = receipt.endpoint AND package.uid = receipt.package_uid ORDER BY receipt.id DESC"
+    " ON package.endpoint = receipt.endpoint AND package.uid = receipt.package_uid"
 )
 """Receipts stay for ever, packages for a month."""
+_OPEN_INTENTS = "SELECT * FROM intent WHERE settled_at IS NULL"
+_ONLY = (" WHERE uid = ?", " WHERE package.uid = ?", " AND package_uid = ?")
+"""What narrows a look at packages, receipts and intents to one package."""
 _ENDED = "phase IN ('" + "', '".join(sorted(ENDED_PHASES)) + "')"
 
 
@@ -60,41 +59,6 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Overview:
-    """Everything that a list of held packages is made of, of one moment."""
-
-    packages: list[PackageRow]
-    intents: list[Intent]
-    receipts: list[Receipt]
-    """Of these packages, newest first."""
-    drafted: frozenset[tuple[str, str]]
-    """Package and task ids that have a draft."""
-
-    def held(self, row: PackageRow, clock: Clock, credential_problem: str) -> HeldPackage:
-        """The package as a face sees it."""
-        return held_of(
-            row,
-            clock=clock,
-            credential_problem=credential_problem,
-            receipts=self._receipts.get(row.uid, {}),
-            drafted=self._drafts.get(row.uid, frozenset()),
-            sending=any(intent.package_uid == row.uid for intent in self.intents),
-        )
-
-    @cached_property
-    def _receipts(self) -> dict[str, dict[str, Receipt]]:
-        found: dict[str, dict[str, Receipt]] = {}
-        for receipt in self.receipts:
-            found.setdefault(receipt.package_id, {}).setdefault(receipt.task_id, receipt)
-        return found
-
-    @cached_property
-    def _drafts(self) -> dict[str, frozenset[str]]:
-        packages = {package for package, _ in self.drafted}
-        return {uid: frozenset(task for package, task in self.drafted if package == uid) for uid in packages}
-
-
-@dataclass(frozen=True)
 class KeptPin:
     """A kept package that has not ended: whom it belongs to, and its lease's end by the service's clock."""
 
@@ -102,16 +66,6 @@ class KeptPin:
     pin: Pin
     expires_at: datetime | None
     keeping_problem: str
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Packages, without their documents, that were written after a number; ``number`` is the newest write's."""
-
-    packages: list[PackageRow]
-    number: int
-    rows: int
-    """How many packages there are in all: fewer than before where some were forgotten."""
 
 
 class Journal:
@@ -154,17 +108,23 @@ class Journal:
         """Close the file; safe to call twice."""
         await self._door.aclose()
 
-    async def overview(self) -> Overview:
-        """One consistent look at everything."""
+    async def overview(self, only: str | None = None) -> Overview:
+        """One consistent look at everything, or at what there is about the packages of the id ``only``."""
+        about, of_receipt, of_intent = ("", "", "") if only is None else _ONLY
+        values = () if only is None else (only,)
 
         def look(db: sqlite3.Connection) -> Overview:
             db.execute("BEGIN")
             try:
+                packages = db.execute(f"SELECT * FROM package{about} ORDER BY id", values)  # noqa: S608 - own words
+                intents = db.execute(f"{_OPEN_INTENTS}{of_intent} ORDER BY id", values)
+                receipts = db.execute(f"{_RECEIPTS_OF_PACKAGES}{of_receipt} ORDER BY receipt.id DESC", values)
+                drafts = db.execute("SELECT package_uid, task_id FROM draft")
                 return Overview(
-                    [PackageRow.of(row) for row in db.execute("SELECT * FROM package ORDER BY id")],
-                    [Intent.of(row) for row in db.execute("SELECT * FROM intent WHERE settled_at IS NULL ORDER BY id")],
-                    [receipt_of(row) for row in db.execute(_RECEIPTS_OF_PACKAGES)],
-                    frozenset(tuple(row) for row in db.execute("SELECT package_uid, task_id FROM draft")),
+                    [PackageRow.of(row) for row in packages],
+                    [Intent.of(row) for row in intents],
+                    [receipt_of(row) for row in receipts],
+                    frozenset(tuple(row) for row in drafts if only in (None, row["package_uid"])),
                 )
             finally:
                 db.execute("COMMIT")
@@ -216,7 +176,7 @@ class Journal:
 
     async def merge(self, row: PackageRow) -> PackageRow:
         """Take in what the server said of a package; the rules are ``schema.merged``'s."""
-        return await self._door.write(lambda db: _merge(db, row), critical=True)
+        return await self._door.write(lambda db: statements.merge(db, row), critical=True)
 
     async def changes(self, since: int) -> Changes:
         """What was written after the number ``since``; with -1 every package that has a token."""
@@ -238,7 +198,7 @@ class Journal:
         answers = list(rows)
 
         def take_in(db: sqlite3.Connection) -> list[PackageRow | None]:
-            return [_merge(db, row) if _known(db, row) else None for row in answers]
+            return [statements.merge(db, row) if statements.known(db, row) else None for row in answers]
 
         return await self._door.write(take_in, critical=True)
 
@@ -277,7 +237,7 @@ class Journal:
 
     async def intend(self, intent: Intent) -> Intent:
         """Write down a request before it is sent."""
-        return await self._door.write(lambda db: replace(intent, id=_insert(db, "intent", intent.columns())))
+        return await self._door.write(lambda db: replace(intent, id=statements.insert(db, "intent", intent.columns())))
 
     async def reserve(self) -> None:
         """Make sure that the answer of a claim can be written even if the disk fills up meanwhile."""
@@ -296,8 +256,8 @@ class Journal:
         """The answer of a request is known: one transaction for it and the package that it brought."""
 
         def finish(db: sqlite3.Connection) -> PackageRow | None:
-            row = _merge(db, package) if package is not None else None
-            _settle(db, intent, outcome)
+            row = statements.merge(db, package) if package is not None else None
+            statements.settle(db, intent, outcome)
             return row
 
         return await self._door.write(finish, critical=True)
@@ -308,7 +268,7 @@ class Journal:
         """A submission is confirmed: receipt, package and intent together; the draft has served its purpose."""
 
         def finish(db: sqlite3.Connection) -> tuple[Receipt, PackageRow]:
-            row = _merge(db, package)
+            row = statements.merge(db, package)
             columns = receipt_columns(row.pin.endpoint, receipt)
             names = ", ".join(columns)
             db.execute(
@@ -317,7 +277,7 @@ class Journal:
             )
             db.execute("DELETE FROM draft WHERE package_uid = ? AND task_id = ?", (receipt.package_id, receipt.task_id))
             if intent is not None:
-                _settle(db, intent, "done")
+                statements.settle(db, intent, "done")
             kept = db.execute(
                 "SELECT * FROM receipt WHERE endpoint = ? AND package_uid = ? AND task_id = ?",
                 (row.pin.endpoint, receipt.package_id, receipt.task_id),
@@ -431,50 +391,3 @@ class Journal:
                 for row in db.execute("SELECT token FROM package WHERE token IS NOT NULL").fetchall()
             ]
         )
-
-
-def _prune(db: sqlite3.Connection, now: datetime) -> None:
-    """Forget requests after a week, packages a month after their end or their lease's; receipts and drafts stay."""
-    long_ago = instant(now - _KEEP_INTENTS)
-    db.execute("DELETE FROM intent WHERE settled_at < ? OR created_wall < ?", (long_ago, long_ago))
-    over = instant(now - _KEEP_PACKAGES)
-    db.execute(
-        "DELETE FROM package WHERE answered_at < ? AND (token IS NULL OR expires_at < ?)"
-        " AND NOT EXISTS (SELECT 1 FROM draft WHERE draft.package_uid = package.uid)",
-        (over, over),
-    )
-
-
-def _known(db: sqlite3.Connection, row: PackageRow) -> bool:
-    found = db.execute("SELECT 1 FROM package WHERE endpoint = ? AND uid = ?", (row.pin.endpoint, row.uid)).fetchone()
-    return found is not None
-
-
-def _merge(db: sqlite3.Connection, row: PackageRow) -> PackageRow:
-    columns = "*" if row.document is not None else LEASE_COLUMNS
-    statement = f"SELECT {columns} FROM package WHERE endpoint = ? AND uid = ?"  # noqa: S608 - own words
-    found = db.execute(statement, (row.pin.endpoint, row.uid)).fetchone()
-    old = PackageRow.of(found) if found else None
-    new = merged(old, row)
-    if old is None:
-        return replace(new, id=_insert(db, "package", new.columns()))
-    if new != old:
-        values = new.columns()
-        # The number of the change with it: a trigger's would write the whole row, document included, once more.
-        sets = ", ".join([*(f"{name} = ?" for name in values), "changed = (SELECT max(changed) + 1 FROM package)"])
-        db.execute(f"UPDATE package SET {sets} WHERE id = ?", (*values.values(), old.id))  # noqa: S608 - own names
-    return new
-
-
-def _insert(db: sqlite3.Connection, table: str, columns: dict[str, Any]) -> int:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    statement = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - own names
-    return int(db.execute(statement, tuple(columns.values())).lastrowid or 0)
-
-
-def _settle(db: sqlite3.Connection, intent: Intent, outcome: str) -> None:
-    db.execute(
-        "UPDATE intent SET outcome = ?, settled_at = ?, body = NULL WHERE id = ?",
-        (outcome, instant(datetime.now(UTC)), intent.id),
-    )
-    _prune(db, datetime.now(UTC))
