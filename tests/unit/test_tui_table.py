@@ -1,4 +1,4 @@
-"""The table: two lines a key, ten thousand rows, filter, marks, sorting, and nothing from outside read as markup."""
+"""The table: a few lines a key, ten thousand rows, filter, marks, sorting, and nothing from outside read as markup."""
 
 from __future__ import annotations
 
@@ -80,13 +80,14 @@ def screen(pilot: Pilot[None]) -> list[str]:
     return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
 
 
-async def test_a_move_of_the_cursor_draws_two_lines() -> None:
+async def test_a_move_of_the_cursor_draws_two_lines_and_says_where_it_is() -> None:
     widget = Counting(table(100))
     async with shown(widget) as pilot:
         widget.drawn.clear()
         await pilot.press("j")
         await pilot.pause()
-        assert sorted(set(widget.drawn)) == [2, 3]
+        assert sorted(set(widget.drawn)) == [2, 3, 23]
+        assert screen(pilot)[-1].endswith(" 2 of 100 \u2500\u256f")
         assert widget.told[-1] == "k1"
 
 
