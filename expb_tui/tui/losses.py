@@ -91,6 +91,15 @@ def lost_words(held: HeldPackage) -> str:
     return {"expired": "has run out", "revoked": "was withdrawn"}.get(held.state.value, "is lost")
 
 
+def _why(held: HeldPackage) -> str:
+    """The reason; of a lease that ran out it is more than that it did."""
+    if held.state.value != "expired":
+        return clean(held.reason)
+    sure = held.times is None or held.times.verified()
+    why = "no renewal was confirmed in time" if held.kept else "keeping was off, and nobody renewed it"
+    return why if sure else f"{why}; by this host's clock"
+
+
 class Ending(NamedTuple):
     """A lease that is gone, in words for a form: ``what`` and what it means for the work on it."""
 
@@ -103,7 +112,7 @@ def ending(held: HeldPackage) -> Ending | None:
     """Why nothing can be submitted for this package any more; None where it still can, or could again."""
     if held.state.value in (*_GONE, "released", "completed"):
         words = {"released": "was released", "completed": "is completed"}.get(held.state.value) or lost_words(held)
-        return Ending(f"The lease of this package {words}", clean(held.reason), clean(held.next_step))
+        return Ending(f"The lease of this package {words}", _why(held), clean(held.next_step))
     return None
 
 
@@ -115,7 +124,7 @@ def _notice(clock: Clock, held: HeldPackage, what: str, tone: Tone) -> Notice:
         clock.now(),
         tone,
         f"The lease of the {clean(held.role)} in {where} {what}{kept}",
-        clean(held.reason),
+        _why(held),
         clean(held.next_step),
         pane="leases",
         row=held.uid,

@@ -258,7 +258,7 @@ async def test_a_lease_that_ends_by_itself_is_lost_at_that_moment(folder: Path, 
         assert row.times is not None
         soon = replace(row.times, lease_seconds=3.0, sent_ticks=house.clock.ticks())
         await house.journal.merge(replace(row, times=soon, version=row.version + 1))
-        await cockpit.wait_for("1 lease lost", "has run out")
+        await cockpit.wait_for("1 lease lost", "has run out", "keeping was off")
 
 
 # The connection

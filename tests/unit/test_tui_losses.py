@@ -50,7 +50,8 @@ def test_a_loss_is_loud_once(had: LeaseState, gone: LeaseState) -> None:
     (notice,) = told.loud
     assert (notice.tone, notice.pane, notice.row) == (Tone.BAD, "leases", "wp-1")
     assert "1 draft of it is kept" in notice.text
-    assert (notice.cause, notice.next_step) == ("somebody else holds it", "request new work")
+    why = "no renewal was confirmed in time" if gone is LeaseState.EXPIRED else "somebody else holds it"
+    assert (notice.cause, notice.next_step) == (why, "request new work")
     words = losses.words(UNICODE)
     assert words is not None
     assert words.text.endswith("1 lease lost")

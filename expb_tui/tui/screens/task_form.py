@@ -84,7 +84,8 @@ class TaskText(PaneParts, LineText):
 
     def wrapped(self, width: int) -> list[Line]:
         width = min(width, _READING)
-        gone = self._desk.gone
+        # Where the answer stands beside the task, it says so itself.
+        gone = self._desk.gone if not self._desk.has_class("-wide") else None
         lead = [*loss_lines(gone, self.look.glyphs), ()] if gone is not None else []
         return fitted([*lead, *reading.toned_lines(self.sections, width, glyphs=self.look.glyphs)], width)
 
