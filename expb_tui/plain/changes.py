@@ -14,9 +14,9 @@ from expb_tui.core.text import clean
 from expb_tui.plain.words import KEPT_BY, about, count, joined, sentence, spoken
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.clock import Clock
     from expb_tui.core.leases.model import HeldPackage
-    from expb_tui.wire.work import Opportunity
 
 MOMENTS = (1800, 600, 300, 120, 60, 30, 10)
 """Seconds before its end at which a lease that nothing extends is announced; of a short one, those below half of it."""
@@ -180,7 +180,7 @@ class WorkChanges:
     def __init__(self) -> None:
         self._known: Mapping[tuple[str, str], int] | None = None
 
-    def look(self, items: Iterable[Opportunity]) -> list[str]:
+    def look(self, items: Iterable[Offer]) -> list[str]:
         """The lines to say; the first look only learns."""
         now = {(item.project_id, item.role): item for item in items}
         before, self._known = self._known, {key: item.available for key, item in now.items()}

@@ -13,10 +13,10 @@ from expb_tui.plain.words import SILENT, count, joined, line_of, sentence, spoke
 from expb_tui.tui.link import LinkState, reason
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.leases.model import HeldPackage
     from expb_tui.core.submissions.task_view import Section
     from expb_tui.plain.session import PlainSession
-    from expb_tui.wire.work import Opportunity
 
 _RECEIPTS = 10
 _FACTS = ("why", "next", "lease ends", "latest end", "token", "profile", "service", "last answer")
@@ -24,6 +24,7 @@ _FACTS = ("why", "next", "lease ends", "latest end", "token", "profile", "servic
 _LINK = {
     LinkState.OPENING: "the service has not been asked yet",
     LinkState.ASKING: "the service is being asked",
+    LinkState.WAITING: "the service has not answered yet",
     LinkState.ONLINE: "the service answers",
     LinkState.LOST: "the service does not answer",
     LinkState.REFUSED: "the service refuses",
@@ -86,7 +87,7 @@ def summary(session: PlainSession) -> Iterable[str]:
     yield sentence(", ".join(part for part in (leases, session.soonest(), _LINK[session.bridge.link.state]) if part))
 
 
-def offers(session: PlainSession) -> list[Opportunity]:
+def offers(session: PlainSession) -> list[Offer]:
     """What the service offered last, as ``work`` numbers it."""
     snapshot = session.bridge.work
     return list(snapshot.items) if snapshot else []

@@ -7,7 +7,7 @@ import os
 import signal
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from expb_tui import __version__
 from expb_tui.core import signals
@@ -86,6 +86,7 @@ class PlainSession:
             gone=self._gone,
         )
         self.bridge = Bridge(self.house, self)
+        loop.set_exception_handler(lambda _, context: self._fault(context))
         signals.install(loop, self._end_by)
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
         try:
@@ -129,6 +130,8 @@ class PlainSession:
                     await self._carry_out(asked)
             except ExpbError as error:
                 self.voice.say(sentence(*error.lines()))
+            except Exception as error:  # a fault of ours must be told, not end the session
+                self.crashed(error, line.split()[0])
 
     async def _carry_out(self, asked: Typed) -> None:
         self._doing = asked.command.name
@@ -254,6 +257,10 @@ class PlainSession:
         from expb_tui.tui.faults import kept
 
         self.say(sentence(f"A fault of expb-tui stopped '{doing}'", kept(error)))
+
+    def _fault(self, context: dict[str, Any]) -> None:
+        if isinstance(error := context.get("exception"), Exception):
+            self.crashed(error, "announcing")
 
     def present(self) -> float | None:
         """Say what has changed; returns the seconds until something may be due by itself."""

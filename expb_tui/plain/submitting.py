@@ -13,7 +13,7 @@ from expb_tui.core.submissions import evidence, task_view, yamlio
 from expb_tui.core.submissions.roles import form_for
 from expb_tui.core.text import clean
 from expb_tui.plain.commands import Typed
-from expb_tui.plain.targets import task_of
+from expb_tui.plain.targets import refuse_lost, task_of
 from expb_tui.plain.words import about, count, sentence
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ async def _edited(session: PlainSession, held: HeldPackage, task: HeldTask, form
             else:
                 await desk.save_draft(held.uid, task.task_id, values)
         await session.bridge.leases_changed()
+        refuse_lost(session, held)  # the draft is saved
         if text is None:
             values_read, problems = await _checked(form, values)
             if not problems:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from expb_tui.core.errors import UsageError
+from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.tui.losses import ending
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
@@ -27,10 +28,19 @@ def lease_of(session: PlainSession, word: str) -> HeldPackage:
     raise UsageError(f"There is no lease {word}", next_step=_LIST)
 
 
+def refuse_lost(session: PlainSession, held: HeldPackage) -> None:
+    """Raises ``ExpbError`` where nothing can be submitted for the package any more; its drafts stay."""
+    now = next((one for one in session.bridge.held or () if one.uid == held.uid), held)
+    over = ending(now)
+    if over is not None:
+        raise ExpbError(over.what, cause=over.why, next_step=over.next_step, code="lease-over")
+
+
 def task_of(session: PlainSession, word: str) -> tuple[HeldPackage, HeldTask]:
-    """``2`` is the first open task of lease 2, ``2.3`` its third. Raises ``UsageError``."""
+    """``2`` is the first open task of lease 2, ``2.3`` its third. Raises ``ExpbError``, also where the lease is over."""
     name, dot, place = word.rpartition(".")
     held = lease_of(session, name if dot and place.isdecimal() else word)
+    refuse_lost(session, held)
     if dot and place.isdecimal():
         if not 1 <= int(place) <= len(held.tasks):
             raise UsageError(f"Lease {name} has no task {place}", cause=f"it has {len(held.tasks)}", next_step=_LIST)

@@ -155,6 +155,32 @@ def test_what_others_do_is_announced_and_leaving_says_what_ends(environ: dict[st
         assert shown.wait_end() == 130
 
 
+def test_a_lost_lease_rings_and_says_why_and_what_next(environ: dict[str, str], server: LocalServer) -> None:
+    with plain(environ) as shown:
+        _claim(shown)
+        server.pass_time(3600.0)
+        shown.send("renew 1\n")
+        shown.wait_for(
+            "Lease 1: The lease of the ideator in checkout-latency has run out", "Drafts stay; request new work"
+        )
+        assert b"\a" in shown.output
+        shown.send("submit 1\n")
+        shown.wait_for("The lease of this package has run out: no renewal was confirmed in time. Drafts stay")
+        shown.send("quit\n")
+        assert shown.wait_end() == 0
+
+
+def test_sigterm_ends_the_editor_too_and_keeps_what_was_written(environ: dict[str, str], tmp_path: Path) -> None:
+    environ["EDITOR"] = _editor(tmp_path, "outcome: completed\n")
+    with plain(environ) as shown:
+        _claim(shown)
+        shown.send("submit 1\n")
+        shown.wait_for("in the editor; type a line")
+        os.kill(shown.pid, signal.SIGTERM)
+        assert shown.wait_end() == 143
+    assert list((tmp_path / "state").rglob("*.yaml"))
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it(environ: dict[str, str], number: signal.Signals, code: int) -> None:
     with plain(environ) as shown:
