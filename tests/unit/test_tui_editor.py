@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -32,6 +34,28 @@ def test_no_setting_survives_in_a_comment(line: str) -> None:
     assert line not in broken
     assert programs._MODELINE.search(broken) is None
     assert broken.endswith("key: value\n")
+
+
+def _tabstop(path: Path) -> str:
+    """What vim, with modelines on, takes for the width of a tab in this file."""
+    told = path.with_suffix(".told")
+    command = ["vim", "-es", "-N", "-u", "NONE", "-i", "NONE", "--cmd", "set modeline modelines=5"]
+    subprocess.run(
+        [*command, "-c", f"redir! > {told} | set ts? | redir END", "-c", "q!", str(path)], check=False, timeout=20
+    )
+    return told.read_text().strip()
+
+
+def test_vim_obeys_nothing_in_a_draft(tmp_path: Path) -> None:
+    if shutil.which("vim") is None:
+        pytest.skip("vim: it is not installed")
+    hostile = "# vim: set ts=33 :\n" + "# text\n" * 6 + "value: 'x vim: set ts=33 :'\n"
+    (tmp_path / "raw").write_text(hostile)
+    assert _tabstop(tmp_path / "raw") == "tabstop=33"
+    (tmp_path / "draft").write_text(programs.for_editor(hostile))
+    assert _tabstop(tmp_path / "draft") == "tabstop=8"
+    (tmp_path / "page").write_text(programs.for_pager(hostile))
+    assert _tabstop(tmp_path / "page") == "tabstop=8"
 
 
 def test_what_the_operator_wrote_stays_word_for_word() -> None:
