@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from expb_tui.present.cells import Tone
 from expb_tui.tui import theme
+from expb_tui.tui.actions import BY_ID, Action
 from expb_tui.tui.screens.palette import PaletteScreen
 from expb_tui.tui.widgets.acts import Acts
 
@@ -17,21 +18,28 @@ _IN_EVERY_MENU = ("work.claim", "app.copy", "app.reload")
 
 
 def menu(app: CockpitApp) -> None:
-    """Everything that can be done with the row under the cursor."""
+    """Everything that can be done with the row under the cursor, or with the marked ones."""
     from expb_tui.tui.screens.row_menu import MenuScreen, action_rows
 
     now = app.actions_now()
     here = [action for action in now if action.scope not in ("global", "list")]
     rest = [action for action in now if action.id in _IN_EVERY_MENU]
-    screen = MenuScreen(app.cockpit_screen.active.title, action_rows([*here, *rest], app.keymap))
+    screen = MenuScreen(app.cockpit_screen.active.menu_title(), action_rows([*here, *rest, *_undo(app)], app.keymap))
     app.push_screen(screen, lambda chosen: _perform(app, chosen))
 
 
+def _undo(app: CockpitApp) -> list[Action]:
+    newest = app.undo.newest
+    return [BY_ID["app.undo"]._replace(help=f"Take back {newest.done}.")] if newest is not None else []
+
+
 def palette(app: CockpitApp) -> None:
-    """Every action that is possible in some pane."""
+    """Every action that is possible in some pane: first those of this one, last the ways from pane to pane."""
     from expb_tui.tui.screens.row_menu import action_rows
 
     actions = [action for action in app.actions_anywhere() if action.scope != "list"]
+    here = app.cockpit_screen.active.SCOPES
+    actions.sort(key=lambda action: 2 if action.id.startswith("pane.") else 0 if action.scope in here else 1)
     app.push_screen(PaletteScreen(action_rows(actions, app.keymap)), lambda chosen: _perform(app, chosen))
 
 

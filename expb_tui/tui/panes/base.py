@@ -75,6 +75,10 @@ class PaneParts:
         """The whole copy menu."""
         return self.copyables()
 
+    def menu_title(self) -> str:
+        """What the menu of this pane is about."""
+        return str(self.title)  # type: ignore[attr-defined]  # mixed into widgets only
+
     def key(self, action_id: str) -> str:
         """The key of an action, for sentences on the screen."""
         return self.cockpit.keymap.shown(action_id)
@@ -138,6 +142,11 @@ class TablePane(PaneParts, LineTable):
         if len(chosen) < 2:
             return self.copyables()
         return [Copyable(f"{len(chosen)} marked", "\n".join(clean(key) for key in chosen)), *self.copyables()]
+
+    def menu_title(self) -> str:
+        marked = len(self.chosen_keys)
+        preview = self.preview() if marked == 1 else None
+        return preview.title if preview is not None else f"{self.title}: {marked} marked" if marked else self.title
 
     def actions_here(self) -> list[Action]:
         marked = len(self.chosen_keys)

@@ -43,7 +43,7 @@ def action_rows(actions: Sequence[Action], keymap: Keymap) -> Table:
             action.id,
             (
                 Cell(keymap.shown(action.id), Tone.ACCENT),
-                Cell(action.label, Tone.WARN if action.dangerous else Tone.TEXT),
+                Cell(f"{action.label} ", Tone.WARN if action.dangerous else Tone.TEXT),
                 Cell(action.help, Tone.DIM),
             ),
         )
