@@ -16,11 +16,10 @@ from expb_tui.present.cells import Cell, Column, Glyphs, Row, Table, cell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from expb_tui.core.api.work import OpportunityPage
+    from expb_tui.core.api.offers import Offer, OfferPage
     from expb_tui.core.opportunities import Cause
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
-    from expb_tui.wire.work import Opportunity
 
 
 @click.group(cls=Noun)
@@ -29,7 +28,7 @@ def opportunity() -> None:
 
 
 class _Explained(NamedTuple):
-    item: Opportunity
+    item: Offer
     causes: list[Cause]
 
 
@@ -80,7 +79,7 @@ def list_opportunities(
             if not page.items:
                 diagnostics.note("No work now, which is normal. Why: expb-tui agent opportunity list --explain")
 
-    async def _explain(house: House, session: Session, items: Sequence[Opportunity]) -> list[_Explained]:
+    async def _explain(house: House, session: Session, items: Sequence[Offer]) -> list[_Explained]:
         from expb_tui.core.opportunities import explain as causes_of
 
         watcher = await house.watcher(session)
@@ -89,7 +88,7 @@ def list_opportunities(
             _Explained(item, await causes_of(session, item.project_id, item.role, watcher=watcher)) for item in idle
         ]
 
-    def _table(page: OpportunityPage) -> Table:
+    def _table(page: OfferPage) -> Table:
         table = rows.table(page.items, wide=output.wide, total=page.total, noun="resources", glyphs=output.glyphs)
         if page.next:
             return table._replace(footer=f"{table.footer}\nmore: --cursor {page.next} (or --all)")

@@ -11,9 +11,10 @@ from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.api.work import WorkApi
 from expb_tui.core.causes import Answer, Cause
 from expb_tui.core.text import clean
-from expb_tui.wire.work import EMPTY_CAUSES, Opportunity, canonical_role
+from expb_tui.wire.work import EMPTY_CAUSES, canonical_role
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.profiles.session import Session
     from expb_tui.wire.identity import Project
     from expb_tui.wire.research import Hold, Limit, Objective, ResearchRole, ReviewPolicy
@@ -107,7 +108,7 @@ def _cause(name: str, answer: Answer, detail: str = "") -> Cause:
     return Cause(name, _TITLES[name], answer, _FINE.get(name, "") if answer is Answer.OK else "")
 
 
-async def _own_word(session: Session, api: WorkApi, project_id: str, role: str) -> Opportunity | None:
+async def _own_word(session: Session, api: WorkApi, project_id: str, role: str) -> Offer | None:
     """What the service itself says of this role; None where it does not list roles without work."""
     try:
         page = await api.opportunities(session, project_id=project_id, role=role, every=True, follow=True)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from expb_tui.core.api import events
 from expb_tui.core.api.failures import ApiProblem, BadAnswer
-from expb_tui.core.api.work import WorkApi
+from expb_tui.core.api.offers import OPPORTUNITIES, Offer, offer_pages
 from expb_tui.core.causes import Answer, Cause
 from expb_tui.core.clock import MAX_SLEEP, SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.work import WorkApi
     from expb_tui.core.profiles.session import Session
-    from expb_tui.wire.work import Opportunity
 
 __all__ = ["Answer", "Cause", "FeedState", "OpportunityFeed", "Snapshot", "explain"]
 
@@ -50,7 +50,7 @@ class Snapshot:
     """What a pane shows. ``items`` have work or not (``available`` 0 with ``blocked_by``), in the server's order."""
 
     state: FeedState
-    items: tuple[Opportunity, ...] = ()
+    items: tuple[Offer, ...] = ()
     source: Literal["events", "polling"] = "polling"
     taken_at: datetime | None = None
     """Wall clock of the last good answer."""
@@ -69,7 +69,7 @@ class Snapshot:
         return None if self.taken_ticks is None else max(0.0, clock.ticks() - self.taken_ticks)
 
     @cached_property
-    def work(self) -> tuple[Opportunity, ...]:
+    def work(self) -> tuple[Offer, ...]:
         """Only items with work to claim."""
         return tuple(item for item in self.items if item.available > 0)
 
@@ -102,7 +102,7 @@ class OpportunityFeed:
         interval: float = 15.0,
         clock: Clock = SYSTEM_CLOCK,
         on_change: Callable[[Snapshot], None] | None = None,
-        api: WorkApi | None = None,
+        path: str = OPPORTUNITIES,
     ) -> None:
         """``interval``: seconds between polls, spread by a fifth. ``watcher``: a *user* session of the same account."""
         self._session = session
@@ -112,7 +112,7 @@ class OpportunityFeed:
         self._interval = interval
         self._clock = clock
         self._on_change = on_change
-        self._api = api or WorkApi()
+        self._path = path
         self._snapshot = Snapshot(FeedState.LOADING)
         self._wake = asyncio.Event()
         self._with_empty = True
@@ -182,14 +182,16 @@ class OpportunityFeed:
             waiting_since=None,
         )
 
-    async def _ask(self) -> tuple[Opportunity, ...]:
-        """What is on offer now. Offers that are as before are the very objects of before, and all of them where nothing
-        changed: faces see at a glance what is new, and ten thousand do not become another ten thousand at each poll."""
+    async def _ask(self) -> tuple[Offer, ...]:
+        """What is on offer now, by the very objects of before as far as it is as before.
+
+        So faces see at a glance what is new, and ten thousand do not become another ten thousand at each poll.
+        """
         before = self._snapshot.items
         known = {(item.project_id, item.role): item for item in before}
-        items: list[Opportunity] = []
-        asked = self._api.opportunity_pages(
-            self._session, project_id=self._project_id, role=self._role, every=self._with_empty
+        items: list[Offer] = []
+        asked = offer_pages(
+            self._session, self._path, project_id=self._project_id, role=self._role, every=self._with_empty
         )
         try:
             async for page in asked:
@@ -204,7 +206,7 @@ class OpportunityFeed:
         same = len(items) == len(before) and all(item is old for item, old in zip(items, before, strict=True))
         return before if same else tuple(items)
 
-    def _pause(self, items: tuple[Opportunity, ...]) -> float:
+    def _pause(self, items: tuple[Offer, ...]) -> float:
         usual = _SAFETY_POLL if self._snapshot.source == "events" else self._interval
         pause = usual * _SPREAD.uniform(0.8, 1.2)
         # Work that may be asked for sooner than that is shown as soon as it may.

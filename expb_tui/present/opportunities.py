@@ -10,9 +10,9 @@ from expb_tui.present.cells import UNICODE, Cell, Column, Glyphs, Row, Table, To
 from expb_tui.present.times import age
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.clock import Clock
     from expb_tui.core.opportunities import Cause, Snapshot
-    from expb_tui.wire.work import Opportunity
 
 CAUSES = {
     "project-inactive": "the project is not active",
@@ -45,12 +45,12 @@ COLUMNS = (
 LISTING = COLUMNS[:5]
 
 
-def key(item: Opportunity) -> str:
+def key(item: Offer) -> str:
     """The row key: project id and role."""
     return f"{item.project_id}/{item.role}"
 
 
-def _state(item: Opportunity, glyphs: Glyphs) -> Cell:
+def _state(item: Offer, glyphs: Glyphs) -> Cell:
     if item.blocked_by:
         words = ", ".join(CAUSES.get(cause, cause) for cause in item.blocked_by)
         return cell(f"{glyphs.warn} {words}", Tone.WARN)
@@ -62,7 +62,7 @@ def _state(item: Opportunity, glyphs: Glyphs) -> Cell:
 
 
 def table(
-    items: Sequence[Opportunity],
+    items: Sequence[Offer],
     *,
     wide: bool = True,
     glyphs: Glyphs = UNICODE,
@@ -88,7 +88,7 @@ def table(
 FACTS = (Column("", 12), Column(""))
 
 
-def facts(item: Opportunity, *, glyphs: Glyphs = UNICODE) -> Table:
+def facts(item: Offer, *, glyphs: Glyphs = UNICODE) -> Table:
     """One project and role as label and value."""
     held = item.active_packages
     pairs = (

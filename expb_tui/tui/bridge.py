@@ -266,10 +266,15 @@ class Bridge:
         if not agent:
             await self._ask_who(session)
             return
+        from expb_tui.core.api.offers import OPPORTUNITIES
         from expb_tui.core.opportunities import OpportunityFeed
 
         feed = OpportunityFeed(
-            session, watcher=await self.watcher(session), clock=self.house.clock, on_change=self._work_changed
+            session,
+            watcher=await self.watcher(session),
+            clock=self.house.clock,
+            on_change=self._work_changed,
+            path=self.house.settings.routes.get("opportunities", OPPORTUNITIES),
         )
         self._feed = feed
         await feed.run()

@@ -109,7 +109,7 @@ async def test_a_cause_alone_is_shown_alone(tmp_path: Path, server: LocalServer,
         assert blocking.detail
         assert blocking.next_step
         page = await WorkApi().opportunities(session, project_id=server.project_id, role=role, every=True)
-        assert page.items[0].blocked_by == [cause]
+        assert page.items[0].blocked_by == (cause,)
 
         owner_profile(home, owner)
         watched = await explain(session, server.project_id, role, watcher=home.session("owner"))

@@ -249,8 +249,8 @@ async def test_opportunities_keep_what_they_cannot_read(tmp_path: Path) -> None:
     async with talking(tmp_path, handler) as (server, session):
         page = await WorkApi().opportunities(session, role="ideator", every=True, follow=True)
         assert [(item.project_id, item.available, item.blocked_by) for item in page.items] == [
-            ("p", 2, []),
-            ("q", 0, ["hold"]),
+            ("p", 2, ()),
+            ("q", 0, ("hold",)),
         ]
         assert len(page.raw_items) == 3
         assert page.raw_items[0]["later"] == 1

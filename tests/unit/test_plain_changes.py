@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from expb_tui.core.api.offers import Offer
 from expb_tui.core.leases.keeping import Keeping
 from expb_tui.core.leases.model import HeldPackage, HeldTask, LeaseState
 from expb_tui.plain.changes import LeaseChanges, Numbers, WorkChanges
 from expb_tui.plain.words import joined, line_of, sentence, spoken
-from expb_tui.wire.work import Opportunity
 from tests.support.held import FixedClock, held
 
 
@@ -127,8 +127,8 @@ def test_numbers_are_never_given_twice() -> None:
     assert numbers.uid(9) is None
 
 
-def _offer(role: str, available: int) -> Opportunity:
-    return Opportunity(project_id="prj-1", project_name="checkout-latency", role=role, available=available)
+def _offer(role: str, available: int) -> Offer:
+    return Offer(project_id="prj-1", project_name="checkout-latency", role=role, available=available)
 
 
 def test_only_work_that_appears_is_announced() -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from expb_tui.core.api.offers import Offer
 from expb_tui.core.leases.model import HeldTask, Receipt
 from expb_tui.core.opportunities import Answer, Cause, FeedState, Snapshot
 from expb_tui.core.profiles.document import Profile, Profiles
@@ -15,7 +16,7 @@ from expb_tui.core.secret import SecretStr
 from expb_tui.core.submissions.task_view import Fact, Section
 from expb_tui.present import envelopes, opportunities, packages, profiles, tasks
 from expb_tui.present.cells import ASCII, UNICODE, Table, Tone, bar, shown
-from expb_tui.wire.work import EMPTY_CAUSES, Opportunity
+from expb_tui.wire.work import EMPTY_CAUSES
 from tests.support.held import NOW, FixedClock, held
 
 
@@ -104,9 +105,9 @@ def test_profile_listing_columns_and_order() -> None:
 
 def test_opportunities_say_why_there_is_none() -> None:
     items = [
-        Opportunity(project_id="p", project_name="shop", role="ideator", available=2),
-        Opportunity(project_id="p", project_name="shop", role="integrator", blocked_by=["hold", "a-new-word"]),
-        Opportunity(project_id="p", project_name="shop", role="experimenter", available=1, retry_after_seconds=90),
+        Offer(project_id="p", project_name="shop", role="ideator", available=2),
+        Offer(project_id="p", project_name="shop", role="integrator", blocked_by=("hold", "a-new-word")),
+        Offer(project_id="p", project_name="shop", role="experimenter", available=1, retry_after_seconds=90),
     ]
     table = opportunities.table(items)
     assert texts(table, 0)["STATE"] == f"{UNICODE.ok} open"

@@ -6,7 +6,7 @@ answer is read tolerantly: either spelling, wrapped or bare, a lease token in an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,18 +15,19 @@ from pydantic import ValidationError
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer, bad_answer
 from expb_tui.core.api.lists import pages
+from expb_tui.core.api.offers import OPPORTUNITIES, Offer, OfferPage, offer_pages
 from expb_tui.core.errors import UsageError
 from expb_tui.core.secret import SecretStr, is_token
 from expb_tui.core.text import clean
 from expb_tui.wire.base import RESEARCH_GROUP
-from expb_tui.wire.work import LEASE_HEADER, Opportunity, WorkPackage
+from expb_tui.wire.work import LEASE_HEADER, WorkPackage
 
 if TYPE_CHECKING:
     from expb_tui.core.api.transport import Answer
     from expb_tui.core.profiles.session import Session
 
 ROUTES: Mapping[str, str] = {
-    "opportunities": "/v1/work-opportunities",
+    "opportunities": OPPORTUNITIES,
     "claim": "/v1/projects/{project}/work-packages",
     "claim-alias": "/v1/work-packages",
     "packages": "/v1/projects/{project}/work-packages",
@@ -38,17 +39,6 @@ ROUTES: Mapping[str, str] = {
 
 _TOKEN_KEYS = ("leaseToken", "lease_token", "token")
 _WRAPPERS = ("resource", "package")
-
-
-@dataclass(frozen=True)
-class OpportunityPage:
-    """One page, or all of them; ``raw_items`` are the items as the server gave them."""
-
-    items: tuple[Opportunity, ...]
-    raw_items: tuple[dict[str, Any], ...]
-    next: str | None
-    total: int | None
-    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -104,52 +94,16 @@ class WorkApi:
         """The path of a route; ids are escaped."""
         return self._routes[name].format(project=quote(project, safe=""), package=quote(package, safe=""))
 
-    async def opportunity_pages(
-        self,
-        session: Session,
-        *,
-        project_id: str | None = None,
-        role: str | None = None,
-        every: bool = False,
-        limit: int | None = None,
-        cursor: str | None = None,
-        fields: str | None = None,
-    ) -> AsyncIterator[OpportunityPage]:
-        """Work on offer, page by page. ``every`` lists what is empty too, with ``blocked_by``."""
-        query: dict[str, Any] = {
-            "project_id": project_id,
-            "role": role,
-            "limit": limit,
-            "cursor": cursor,
-            "fields": fields,
-        }
-        if every:
-            query["all"] = "true"
-        came = understood = 0
-        async for page in pages(session, self.path("opportunities"), query):
-            items: list[Opportunity] = []
-            for item in page.items:
-                try:
-                    items.append(Opportunity.model_validate(item))
-                except ValidationError:
-                    continue  # an item of a later contract; raw_items still holds it
-            came, understood = came + len(page.items), understood + len(items)
-            if page.next is None and came and not understood:
-                raise _odd(page.answer, "none of its items is an opportunity")
-            yield OpportunityPage(tuple(items), tuple(page.items), page.next, page.total, page.answer)
-
-    async def opportunities(self, session: Session, *, follow: bool = False, **wanted: Any) -> OpportunityPage:
-        """One page of ``opportunity_pages``, whose words it takes; ``follow`` reads all of them into one."""
-        items: list[Opportunity] = []
+    async def opportunities(self, session: Session, *, follow: bool = False, **wanted: Any) -> OfferPage:
+        """One page of ``offers.offer_pages``, whose words it takes; ``follow`` reads all of them into one."""
+        items: list[Offer] = []
         raw: list[dict[str, Any]] = []
-        async for page in self.opportunity_pages(session, **wanted):
+        async for page in offer_pages(session, self.path("opportunities"), **wanted):
             items += page.items
             raw += page.raw_items
             if not follow:
-                if raw and not items:
-                    raise _odd(page.answer, "none of its items is an opportunity")
                 break
-        return OpportunityPage(tuple(items), tuple(raw), page.next, page.total, page.answer)
+        return OfferPage(tuple(items), tuple(raw), page.next, page.total, page.answer)
 
     async def claim(self, session: Session, project_id: str, role: str, max_tasks: int, *, key: str) -> PackageAnswer:
         """Request work in the documented snake_case; by the alias where the project's route does not exist (6.2.2)."""

@@ -24,8 +24,8 @@ from expb_tui.tui.panes.base import (
 from expb_tui.tui.widgets.lines import Line, words
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.opportunities import Cause
-    from expb_tui.wire.work import Opportunity
 
 _PAUSE = 0.2
 """Seconds that the cursor must rest on a row before the service is asked why it has no work."""
@@ -41,8 +41,8 @@ class WorkPane(TablePane):
     def __init__(self) -> None:
         super().__init__(number="2", title="Work", id="work")
         self._all = False
-        self._made_of: tuple[tuple[Opportunity, ...], bool, Glyphs | None] = ((), False, None)
-        self._by_key: dict[str, Opportunity] = {}
+        self._made_of: tuple[tuple[Offer, ...], bool, Glyphs | None] = ((), False, None)
+        self._by_key: dict[str, Offer] = {}
         self._causes: dict[tuple[str, int], list[Cause] | ExpbError] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked: tuple[str, int] | None = None
@@ -54,7 +54,7 @@ class WorkPane(TablePane):
         snapshot = self.bridge.work
         change: float | None = None
         self.state = ()
-        items: tuple[Opportunity, ...] = ()
+        items: tuple[Offer, ...] = ()
         if snapshot is not None:
             fresh = rows.freshness(snapshot, self.clock, self.glyphs)
             change = fresh.next_change
@@ -66,7 +66,7 @@ class WorkPane(TablePane):
         self.say_below(*self._stale())
         return change
 
-    def _show(self, items: tuple[Opportunity, ...]) -> None:
+    def _show(self, items: tuple[Offer, ...]) -> None:
         """Make the rows, where there are other offers than before or other ones are wanted."""
         made_of = (items, self._all, self.glyphs)
         if made_of[0] is self._made_of[0] and made_of[1:] == self._made_of[1:]:
@@ -122,7 +122,7 @@ class WorkPane(TablePane):
         )
 
     @property
-    def chosen(self) -> Opportunity | None:
+    def chosen(self) -> Offer | None:
         """The opportunity under the cursor."""
         key = self.current_key
         return None if key is None else self._by_key.get(key)
@@ -151,7 +151,7 @@ class WorkPane(TablePane):
         notes: list[Line] = [words(does), ()] if does else []
         return Preview(f"Role {clean(item.role)}", rows.facts(item, glyphs=self.glyphs), (*notes, *self._why(item)))
 
-    def _why(self, item: Opportunity) -> tuple[Line, ...]:
+    def _why(self, item: Offer) -> tuple[Line, ...]:
         """What is known of the causes; asks for them where a role has no work, once the cursor rests on it."""
         snapshot = self.bridge.work
         if snapshot is None:
@@ -176,13 +176,13 @@ class WorkPane(TablePane):
         # The answer of an earlier snapshot stays until the new one is there, so that nothing flickers.
         return self._last[1] if self._last[0] == key[0] else (sentence(("Asking why there is no work.", Tone.DIM)),)
 
-    def _ask(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
+    def _ask(self, key: tuple[str, int], item: Offer, pause: float) -> None:
         """One question at a time: the one before is cancelled when the cursor moves on."""
         if self._asking is not None:
             self._asking.cancel()
         self._asking = asyncio.create_task(self._find_out(key, item, pause))
 
-    async def _find_out(self, key: tuple[str, int], item: Opportunity, pause: float) -> None:
+    async def _find_out(self, key: tuple[str, int], item: Offer, pause: float) -> None:
         from expb_tui.core.opportunities import explain
 
         await asyncio.sleep(pause)
@@ -197,7 +197,7 @@ class WorkPane(TablePane):
         self._causes[key] = answer
         self.bridge.mark("work")
 
-    def _cause_lines(self, item: Opportunity, causes: list[Cause]) -> tuple[Line, ...]:
+    def _cause_lines(self, item: Offer, causes: list[Cause]) -> tuple[Line, ...]:
         glyphs = self.glyphs
         blocking = [cause for cause in causes if cause.answer.value == "blocking"]
         hidden = [cause for cause in causes if cause.answer.value not in ("ok", "blocking")]

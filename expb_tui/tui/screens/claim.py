@@ -24,12 +24,12 @@ from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.words import Words, error_lines, facts_lines, line
 
 if TYPE_CHECKING:
+    from expb_tui.core.api.offers import Offer
     from expb_tui.core.keeper.outlook import Outlook
     from expb_tui.core.leases.model import ClaimOutcome
     from expb_tui.core.leases.unsaved import ClaimNotSaved
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
-    from expb_tui.wire.work import Opportunity
 
 _MOST_ROWS = 9
 
@@ -61,7 +61,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         self._profile = profile
         self._project_id = project_id
         self._role = role
-        self._items: dict[str, Opportunity] = {}
+        self._items: dict[str, Offer] = {}
         self._outcome: ClaimOutcome | None = None
         self._step = "form"
         self._typed = "1"
@@ -122,14 +122,14 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
 
     async def _read(self) -> None:
         """Every granted role of every project, with or without work; the service's own listing where it gives one."""
+        from expb_tui.core.api.offers import Offer
         from expb_tui.core.api.work import WorkApi
-        from expb_tui.wire.work import Opportunity
 
         words = self.query_one("#claim-words", Words)
         glyphs = host(self).look.glyphs
         settings = self._house.settings
         problem: ExpbError | None = None
-        items: list[Opportunity] = []
+        items: list[Offer] = []
         try:
             session = await self._house.session(self._profile)
             api = WorkApi(lease_header=settings.lease_header, routes=settings.routes)
@@ -151,7 +151,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         listed = {(item.project_id, item.role) for item in items}
         for project_id, roles in sorted((who.role_grants or {}).items()):
             items += [
-                Opportunity(project_id=project_id, project_name=names.get(project_id, ""), role=role)
+                Offer(project_id=project_id, project_name=names.get(project_id, ""), role=role)
                 for role in roles
                 if (project_id, role) not in listed
             ]
@@ -241,7 +241,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
         self._project_id, self._role = item.project_id, item.role
         start(self, partial(self._ask, item, int(self._typed)), "claim")
 
-    async def _ask(self, item: Opportunity, tasks: int) -> None:
+    async def _ask(self, item: Offer, tasks: int) -> None:
         name = clean(item.project_name or item.project_id)
         await self._show("asking", Words(line(f"Requesting {clean(item.role)} work in {name}", Tone.INFO)))
         from expb_tui.core.leases.unsaved import ClaimNotSaved
@@ -310,7 +310,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
             Words(line("Package and lease token are in the journal of this host.", Tone.DIM)),
         )
 
-    async def _nothing(self, item: Opportunity, outcome: ClaimOutcome) -> None:
+    async def _nothing(self, item: Offer, outcome: ClaimOutcome) -> None:
         """No work is a normal answer; why there is none is worth knowing."""
         glyphs = host(self).look.glyphs
         words = [line(f"{glyphs.idle} No work just now. That is a normal answer.", Tone.INFO)]
