@@ -53,9 +53,10 @@ class PaintedApp(App[Result]):
         self.refresh(repaint=True, layout=True)
 
     async def on_event(self, event: events.Event) -> None:
-        """A terminal of another size shows something else."""
+        """A terminal of another size shows something else; of the same size it may, and Textual draws nothing then."""
         if isinstance(event, events.Resize):
-            self._painter.forget()
+            self._painter.resized(event.size)
+            self.call_later(self.send_frame)
         await super().on_event(event)
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:

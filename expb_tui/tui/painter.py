@@ -72,6 +72,14 @@ class Painter:
         self._between: dict[tuple[Ink, Ink], str] = {}
         self._colors: ColorSystem | None = None
 
+    def resized(self, size: Size) -> None:
+        """The terminal has this size now. Where it had it before, a frame that waits to be sent must not be lost."""
+        if size != self._size:
+            self.forget()
+            return
+        self._shown = [None] * size.height
+        self._changed = set(range(size.height))
+
     def take(self, update: CompositorUpdate, colors: ColorSystem) -> bool:
         """Note an update of Textual's; False where it is only a part and the rest is not known: ask for all of it."""
         if colors is not self._colors or len(self._inks) + len(self._between) + len(self._of_style) > _MOST:

@@ -14,7 +14,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from expb_tui.tui.painter import Painter
@@ -192,3 +192,13 @@ def test_many_inks_do_not_pile_up() -> None:
         color = Style.parse(f"#{chance.randrange(1 << 24):06x}")
         painted(painter, whole([Strip([Segment("x" * WIDTH, color)])] * HEIGHT))
     assert len(painter._inks) + len(painter._of_style) + len(painter._between) < 5_000
+
+
+def test_a_frame_that_waits_outlives_a_resize_to_the_size_it_had() -> None:
+    painter = Painter()
+    strips = [strip([("line", 3)], WIDTH) for _ in range(HEIGHT)]
+    first = painted(painter, whole(strips))
+    painter.resized(Size(WIDTH, HEIGHT))
+    assert painter.frame() == first
+    painter.resized(Size(WIDTH + 1, HEIGHT))
+    assert painter.frame() == ""
