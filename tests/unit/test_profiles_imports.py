@@ -28,6 +28,8 @@ def test_the_first_request_does_not_load_the_command_line_of_httpx() -> None:
         ("from expb_tui.core.settings import load_settings; load_settings()", ("asyncio",)),
         ("import expb_tui.core.profiles.session, expb_tui.core.profiles.login, expb_tui.core.api.transport", ()),
         ("from expb_tui.core.api.failures import ApiProblem", ("asyncio",)),
+        # The first answer that the cockpit waits for is read without them.
+        ("import expb_tui.core.opportunities, expb_tui.core.api.offers", ("expb_tui.wire",)),
     ],
 )
 def test_nothing_heavy_is_loaded(script: str, more: tuple[str, ...]) -> None:
