@@ -13,9 +13,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import answers
+from tests.support.cockpit import environment, house_in, piloted, profiles_file
 from tests.support.raw_server import Request, response
 from tests.support.secrets import LEASE, Known, Operator, Watch, Window, echo, operator
+from tests.support.server import LocalServer
 
 KEY = "sk-planted-0123456789abcdefghijklmnopqrstuv"
 BROWSER = """#!/bin/sh
@@ -185,3 +189,30 @@ def test_a_leak_would_be_found(tmp_path: Path) -> None:
         subprocess.run(["bash", "-c", f"SECRET={KEY} sleep 0.2; : {KEY}"], check=True)
     assert any(known.found_in(arguments) for arguments in watch.arguments)
     assert any(known.found_in(environ) for environ in watch.environments[b"sleep"])
+
+
+async def test_no_picture_of_the_cockpit_shows_one(
+    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Screenshots and notices, with every pane and dialog opened once; the session's tokens are in the file."""
+    path = profiles_file(tmp_path, server, signed_in=True)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    known = Known({"agent's token": {server.agent_token}})
+    saved = json.loads(path.read_text())["profiles"]["owner"]
+    known.add("access_token", saved["token"])
+    known.add("refresh_token", saved["refresh_token"])
+    leaks: list[str] = []
+    opened = ("app.help", "app.notices", "app.doctor", "app.palette", "app.menu", "app.copy", "profile.details")
+    async with piloted(house_in(tmp_path)) as cockpit:
+        for action in ("pane.work", "pane.leases", "pane.package", "pane.profiles", *opened):
+            await cockpit.press(action)
+            picture = cockpit.app.export_screenshot()
+            assert "<svg" in picture
+            leaks += [f"{kind} in a picture after {action}" for kind in known.found_in(picture + cockpit.text)]
+            if action in opened:
+                assert len(cockpit.app.screen_stack) == 2, action
+                await cockpit.key("escape")
+        told = "\n".join(map(str, cockpit.app.notices.newest_first()))
+        leaks += [f"{kind} in a notice" for kind in known.found_in(told)]
+    assert leaks == []
