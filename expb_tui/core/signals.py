@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
-EXIT_TERMINATED = 128 + signal.SIGTERM
 EXIT_HANGUP = 128 + signal.SIGHUP
 FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 """What ctrl+c and ctrl+\\ send to every program in the foreground where the terminal makes signals of keys."""

@@ -20,9 +20,10 @@ from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
 from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone, plural
-from expb_tui.tui import bell, heading, signals, theme, windows
+from expb_tui.tui import bell, heading, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
 from expb_tui.tui.bridge import Bridge
+from expb_tui.tui.driver import CockpitDriver
 from expb_tui.tui.faults import kept
 from expb_tui.tui.notices import Notice, Notices, of_error
 from expb_tui.tui.pace import View
@@ -97,7 +98,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         # Our mono theme uses no colour; Textual's filters would take the QR code's black and white as well.
         no_color = os.environ.pop("NO_COLOR", None)
         try:
-            super().__init__(driver_class=signals.CockpitDriver)
+            super().__init__(driver_class=CockpitDriver)
         finally:
             if no_color is not None:
                 os.environ["NO_COLOR"] = no_color

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from expb_tui.tui.signals import merged
+from expb_tui.tui.driver import merged
 
 DOWN, UP = "\x1b[<65;10;10M", "\x1b[<64;10;10M"
 
