@@ -20,7 +20,7 @@ from pathlib import Path
 from expb_tui.core.keeper.state import look
 from tests.support.cockpit import TerminalCockpit
 from tests.support.commands import PROGRAM
-from tests.support.keeper import HOST, no_keeper_left, state_folder, until
+from tests.support.keeper import state_folder, until
 from tests.support.raw_server import Request, response
 from tests.support.require import missing
 from tests.support.secrets import LEASE, Operator, Watch, operator
@@ -61,8 +61,6 @@ def desktop(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "EXPB_TEST_KEYRING": str(folder / "vault" / "keys"),
         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere",
-        "EXPB_TUI_STATE_DIR": str(folder / "home/.local/state/expb-tui"),
-        "EXPB_TUI_MACHINE_ID": HOST,
         "EDITOR": "editor-of-ours",
         "PAGER": "pager-of-ours",
         "TERM": "xterm-256color",
@@ -263,7 +261,7 @@ def test_no_secret_leaves_its_place_while_leases_are_kept(tmp_path: Path) -> Non
     if shutil.which("tmux") is None:
         missing("tmux", "it is not installed")
     helpers = Watch("keyring_child", "keeper\0--detach", "-of-ours")
-    with operator(tmp_path, **desktop(tmp_path)) as one, helpers as watch, no_keeper_left(one.environ):
+    with operator(tmp_path, **desktop(tmp_path)) as one, helpers as watch:
         sign_in(one)
         package = keep(one)
         # Lease tokens are in the journal; what the keeper was lent is in its memory and nowhere else.

@@ -18,6 +18,7 @@ import httpx
 
 from expb_tui.cli.demo_page import approve
 from tests.support.commands import PROGRAM
+from tests.support.keeper import HOST, no_keeper_left
 from tests.support.raw_server import Request, raw_server, response
 
 CREDENTIALS = ("access_token", "refresh_token", "device_code", "leaseToken", "lease_token", "token")
@@ -196,7 +197,7 @@ class Operator:
 
 @contextlib.contextmanager
 def operator(folder: Path, **environ: str) -> Iterator[Operator]:
-    """An operator and a service of their own, both with nothing but what is below ``folder``."""
+    """An operator and a service of their own, both with nothing but what is below ``folder``; no keeper is left."""
     for name in ("home", "tmp", "service"):
         (folder / name).mkdir(mode=0o700)
     known = Known()
@@ -206,6 +207,8 @@ def operator(folder: Path, **environ: str) -> Iterator[Operator]:
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LC_ALL": "C.UTF-8",
+        "EXPB_TUI_STATE_DIR": str(folder / "home/.local/state/expb-tui"),
+        "EXPB_TUI_MACHINE_ID": HOST,
         **environ,
     }
     with raw_server(window) as front, open(folder / "service" / "log", "wb") as log:
@@ -220,7 +223,8 @@ def operator(folder: Path, **environ: str) -> Iterator[Operator]:
             facts: dict[str, str] = json.loads(service.stdout.readline())
             known.add("owner's password", facts["password"])
             known.add("agent's token", facts["agent_token"])
-            yield Operator(folder, known, window, front.address, facts, surroundings)
+            with no_keeper_left(surroundings):
+                yield Operator(folder, known, window, front.address, facts, surroundings)
         finally:
             service.terminate()
             service.wait(20)
