@@ -146,6 +146,21 @@ def test_a_keeper_goes_on_in_the_new_journal(drill: Drill) -> None:
     assert drill.truthful(place) == {uid: "active"}
 
 
+def test_a_living_keeper_brings_back_what_it_still_knows(drill: Drill) -> None:
+    place = drill.place(EXPB_TUI_MACHINE_ID="host-one")
+    uid = claim(place).json()["resource"]["metadata"]["uid"]
+    with keeper(place.environ) as keeping:
+        until(lambda: keeping.state.keeps, lambda keeps: keeps == 1, keeping.describe)
+        stop_without_log(place.journal, [keeping.process])
+        at_offset(0, b"\xa5" * place.journal.stat().st_size)(place.journal)
+        assert [one["state"] for one in list_(place).json()] == ["token lost"]
+        keeping.send(signal.SIGCONT)
+        until(lambda: drill.listed(place), lambda shown: shown == {uid: "active"}, keeping.describe)
+        task = place.run("agent", "work", "show", uid)
+        assert "Objective" in task.out, task.err
+    assert drill.truthful(place) == {uid: "active"}
+
+
 def journaled(place: Place) -> int:
     """How many renewals the journal knows of."""
     with contextlib.closing(sqlite3.connect(place.journal, timeout=10.0)) as db:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -88,7 +89,12 @@ def rescue(copy: Path, fresh: sqlite3.Connection, migrations: tuple[tuple[str, .
                         continue
                     counts[table] += 1
                     counts["token"] += bool(kept.get("token"))
-    fresh.execute("UPDATE sqlite_sequence SET seq = seq + ?", (_LEAP,))
+    for table in ("package", "intent", "receipt"):
+        # Beyond every number that was ever given: processes know packages by it, and its lock's name comes from it.
+        (highest,) = fresh.execute(f"SELECT max(id) FROM {table}").fetchone()  # noqa: S608 - own words
+        fresh.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        number = max((highest or 0) + _LEAP, int(time.time()))
+        fresh.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, number))
     return counts
 
 

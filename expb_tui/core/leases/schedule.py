@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from expb_tui.core.leases.states import held_of
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.journal import Journal
+    from expb_tui.core.leases.salvage import Salvaged
     from expb_tui.core.profiles.session import Session
     from expb_tui.core.profiles.store import ProfileStore
 
@@ -84,6 +85,8 @@ class Schedule:
         self._version: int | None = None
         self._number = -1
         self._rows = 0
+        self._salvaged: Salvaged | None = None
+        """What is known to have become of a damaged journal."""
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases.values())
@@ -98,10 +101,15 @@ class Schedule:
             self._problems.clear()
         if version != self._version:
             changes = await self._journal.changes(self._number)
-            if changes.rows < self._rows or changes.number < self._number:
+            salvaged = self._journal.salvaged(since_opened=True)
+            if changes.rows < self._rows or changes.number < self._number or salvaged != self._salvaged:
                 # Packages were forgotten, or this is another journal: the old one was set aside.
                 changes = await self._journal.changes(-1)
-                self._leases = {row.id: known for row in changes.packages if (known := self._leases.get(row.id))}
+                before = self._leases
+                self._leases = {row.id: known for row in changes.packages if (known := before.get(row.id))}
+                if salvaged != self._salvaged:
+                    await self._bring_back(one.row for row_id, one in before.items() if row_id not in self._leases)
+                    self._salvaged = salvaged
             for row in changes.packages:
                 known = self._leases.get(row.id)
                 if known is None or known.row != row:  # most are our own
@@ -111,6 +119,12 @@ class Schedule:
             for lease in list(self._leases.values()):
                 self.put(lease.row)
             self._stamp, self._looked = stamp, now
+
+    async def _bring_back(self, gone: Iterable[PackageRow]) -> None:
+        """Leases that a damaged journal lost, and that this process still has the tokens of, go into the new one."""
+        for row in gone:
+            if row.token is not None:
+                await self._journal.merge(replace(row, document=row.document or {}))
 
     def look_again(self) -> None:
         """What ``covers`` or ``speaks_for`` would answer has changed: the next refresh asks about every lease."""
