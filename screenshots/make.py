@@ -38,6 +38,13 @@ async def _work(cockpit: PilotCockpit) -> None:
     await cockpit.press("pane.work")
 
 
+async def _help(cockpit: PilotCockpit) -> None:
+    await cockpit.press("pane.leases")
+    await cockpit.wait_for("Instructions")
+    await cockpit.press("app.help")
+    await cockpit.wait_for("How to read it")
+
+
 async def _release(cockpit: PilotCockpit) -> None:
     await cockpit.press("pane.leases", "list.down", "lease.release")
     await cockpit.wait_for("Release the")
@@ -48,6 +55,7 @@ SHOTS = (
     Shot("cockpit-80x24", (80, 24), "dark", _leases),
     Shot("cockpit-200x60", (200, 60), "fjord", _leases),
     Shot("cockpit-light", (120, 40), "light", _work),
+    Shot("help-120x40", (120, 40), "dark", _help),
     Shot("confirm-120x40", (120, 40), "ember", _release),
 )
 

@@ -131,8 +131,8 @@ def still_life(folder: Path) -> Iterator[StillLife]:
             os.environ.pop(name, None)
         time.tzset()
         held.callback(time.tzset)
-        for module in ("expb_tui.server.store.database", "expb_tui.core.leases.journal"):
-            held.enter_context(mock.patch(f"{module}.datetime", Still))
+        for module in ("server.store.database", "core.leases.journal", "core.leases.statements", "core.leases.rescue"):
+            held.enter_context(mock.patch(f"expb_tui.{module}.datetime", Still))
         stand = SimpleNamespace(time=lambda: clock.at.timestamp(), monotonic=time.monotonic)
         held.enter_context(mock.patch("expb_tui.server.gate.time", stand))
         held.enter_context(mock.patch("os.urandom", chance))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from expb_tui.core.errors import ExpbError, SignInNeeded
+from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import Profile, ProfileStore
@@ -315,3 +315,22 @@ async def test_a_refresh_of_what_the_keyring_holds_stays_there_and_survives_a_ke
 def every_file_beside(store: ProfileStore) -> str:
     files = [store.path, *store.side.iterdir()]
     return "".join(path.read_text() for path in files)
+
+
+def test_what_was_deleted_here_is_brought_back_where_it_was(vault: Vault, store: ProfileStore) -> None:
+    vault.is_("Working")
+    secrets.keep(store, USER)
+    before, content = store.read(), vault.content()
+    for undone in (secrets.forget, secrets.clear):
+        kept = secrets.remember(store, "owner")
+        undone(store, "owner")
+        assert vault.content() == {}
+        secrets.bring_back(store, kept)
+        assert (store.read(), vault.content()) == (before, content)
+    with pytest.raises(UsageError, match="stays as it is"):
+        secrets.bring_back(store, kept)
+    secrets.forget(store, "owner")
+    vault.is_("Locked")
+    back = secrets.bring_back(store, kept)
+    assert (back.in_keyring, bool(back.token)) == (False, True)
+    assert "planted" not in repr(kept)
