@@ -20,12 +20,13 @@ from expb_tui.core.leases.model import Receipt
 from expb_tui.server.context import Unit
 from expb_tui.server.research.kinds import ROLES_KIND
 from expb_tui.server.store.research_tables import hypotheses, research_settings
-from tests.support.loopback import FaultyWay
+from tests.support.loopback import FaultyWay, Loopback
 from tests.support.operators import environment, profiles_file
 from tests.support.recorded import Forks, Place, Ran
 from tests.support.server import LocalServer
 
 T = TypeVar("T")
+Service = TypeVar("Service", bound=Loopback)
 
 
 @dataclass
@@ -142,13 +143,12 @@ def kept(place: Place) -> tuple[list[Receipt], list[Draft]]:
 
 
 @contextlib.contextmanager
-def faulty_way(server: LocalServer) -> Iterator[FaultyWay]:
-    """A way to the server that tests can break, in a thread of its own: commands are waited for in this one."""
+def in_a_thread(service: Service) -> Iterator[Service]:
+    """A loopback service with an event loop of its own: commands are waited for in this thread."""
     made, over = threading.Event(), threading.Event()
-    way = FaultyWay(server.address)
 
     async def run() -> None:
-        async with way.running():
+        async with service.running():
             made.set()
             await asyncio.to_thread(over.wait)
 
@@ -156,7 +156,12 @@ def faulty_way(server: LocalServer) -> Iterator[FaultyWay]:
     thread.start()
     assert made.wait(20)
     try:
-        yield way
+        yield service
     finally:
         over.set()
         thread.join(20)
+
+
+def faulty_way(server: LocalServer) -> contextlib.AbstractContextManager[FaultyWay]:
+    """A way to the server that tests can break."""
+    return in_a_thread(FaultyWay(server.address))

@@ -46,9 +46,11 @@ class Salvaged:
         saved = [_counted(self.packages, "package"), _counted(self.drafts, "draft"), _counted(self.receipts, "receipt")]
         saved[0] += f" ({self.tokens} with the lease token)" if self.packages else ""
         lost = "; not all of it could be read" if self.unreadable else ""
+        found = self.packages or self.drafts or self.receipts
+        told = f"Saved from it: {', '.join(saved)}{lost}" if found else "Nothing could be saved from it"
         return [
             f"The journal was damaged ({self.cause}) and was set aside at {self.at:%Y-%m-%d %H:%M:%S} UTC",
-            f"Saved from it: {', '.join(saved)}{lost}",
+            told,
             f"What the service has assigned beyond that is listed as token lost; the old files are in {self.folder}",
         ]
 
