@@ -167,7 +167,7 @@ class Salvage:
         probe = copy.with_name("probe.db")
         for ending in ("-wal", ""):
             with suppress(FileNotFoundError):
-                shutil.copyfile(copy.with_name(copy.name + ending), probe.with_name(probe.name + ending))
+                shutil.copy(copy.with_name(copy.name + ending), probe.with_name(probe.name + ending))
         try:
             with closing(connect(probe)) as db:
                 upgrade(db, self._migrations)
