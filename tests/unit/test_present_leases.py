@@ -43,11 +43,11 @@ def test_a_lease_shows_countdown_and_bar_first_then_who_keeps_it() -> None:
 
 
 def test_seconds_are_told_of_the_selected_and_the_soonest_lease_and_below_two_minutes() -> None:
-    some = [held(873.0, uid="far"), held(572.0, uid="soonest"), held(754.0, uid="selected"), held(754.0, uid="other")]
+    some = [held(572.0, uid="soonest"), held(754.0, uid="selected"), held(754.0, uid="other"), held(873.0, uid="far")]
     table = leases.pane(some, FixedClock(), selected="selected")
-    assert [row.cells[0].text for row in table.rows] == ["14m", "9m 32s", "12m 34s", "12m"]
-    near = leases.pane([held(119.0, uid="a"), held(118.0, uid="b")], FixedClock())
-    assert [row.cells[0].text for row in near.rows] == ["119s", "118s"]
+    assert [row.cells[0].text for row in table.rows] == ["9m 32s", "12m 34s", "12m", "14m"]
+    near = leases.pane([held(118.0, uid="a"), held(119.0, uid="b")], FixedClock())
+    assert [row.cells[0].text for row in near.rows] == ["118s", "119s"]
 
 
 def test_a_long_lease_is_told_in_hours_and_days() -> None:
@@ -65,7 +65,7 @@ def test_a_lease_row_changes_when_it_says_and_not_before(keeping: Keeping, fine:
         made = leases.LeaseRows()
 
         def row(rows: leases.LeaseRows) -> Row:
-            return rows.table([package, sooner], clock, keeping=lambda _: keeping, selected=selected).rows[0]
+            return rows.table([sooner, package], clock, keeping=lambda _: keeping, selected=selected).rows[1]
 
         before = row(made)
         if before.next_change is None:
