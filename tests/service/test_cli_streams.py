@@ -34,7 +34,9 @@ def known(request: Request) -> bytes:
 def sign_in(commands: Commands, address: str, token: str) -> None:
     profile = {"type": "agent", "endpoint": address, "account_id": "acc-1", "agent_id": "agt-1", "token": token}
     document = {"default": "researcher", "profiles": {"researcher": {"scope": "account", **profile}}}
-    (commands.home / "profiles.json").write_text(json.dumps(document))
+    path = commands.home / "profiles.json"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
 
 
 def shell(commands: Commands, script: str) -> subprocess.CompletedProcess[str]:

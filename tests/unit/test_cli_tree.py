@@ -27,9 +27,9 @@ ENTRY = {"scope": "account", "endpoint": "https://bench.example.test", "type": "
 
 @pytest.fixture
 def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
-    (tmp_path / "profiles.json").write_text(
-        json.dumps({"default": "a", "profiles": {"a": {**ENTRY, "project_name": "shop"}, "b": ENTRY}})
-    )
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps({"default": "a", "profiles": {"a": {**ENTRY, "project_name": "shop"}, "b": ENTRY}}))
+    path.chmod(0o600)
     return Commands(tmp_path, capsys, monkeypatch)
 
 
