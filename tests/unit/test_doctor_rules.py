@@ -128,6 +128,9 @@ async def test_a_damaged_journal_is_bad_and_a_newer_one_names_the_newer_program(
         db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     db.close()
     assert "newer expb-tui" in named(files.journal(here))["journal.integrity"].says
+    with sqlite3.connect(here.journal) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    db.close()
     content = bytearray(here.journal.read_bytes())
     content[4096:] = bytes(255 - byte for byte in content[4096:])
     here.journal.write_bytes(content)
@@ -135,6 +138,14 @@ async def test_a_damaged_journal_is_bad_and_a_newer_one_names_the_newer_program(
     found = named(files.journal(here))
     assert found["journal.integrity"].state is State.BAD
     assert found["journal.mode"].state is State.WARN
+    again = Door(here.journal, MIGRATIONS)
+    await again.read(lambda db: None)
+    await again.aclose()
+    found = named(files.journal(here))
+    assert found["journal.integrity"].state is State.OK
+    assert found["journal.set-aside"].state is State.WARN
+    assert os.system(found["journal.set-aside"].mend.partition(": ")[2]) == 0
+    assert "journal.set-aside" not in named(files.journal(here))
 
 
 def test_broken_settings_are_told_and_do_not_end_the_examination(here: Circumstances) -> None:
