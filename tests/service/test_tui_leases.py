@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -13,12 +14,14 @@ import pytest
 from expb_tui.core.api import transport
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import HeldPackage
+from expb_tui.core.profiles import secrets
 from expb_tui.launch import House
 from expb_tui.present.cells import Tone
 from expb_tui.tui import bell
 from expb_tui.tui.notices import Notice
 from expb_tui.tui.screens.submit import SubmitScreen
 from expb_tui.tui.screens.task_form import TaskFormScreen
+from tests.support import keyring_backends
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.filling import fill, question
 from tests.support.keeper import keeper, no_keeper_left, until_async
@@ -157,6 +160,34 @@ async def test_the_cockpit_starts_a_keeper_that_outlives_it(
             held = await claim(cockpit)
             await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "keeper", "the keeper keeps it")
         assert house.keeper().running
+
+
+async def test_before_a_claim_it_is_said_what_ends_with_the_keeper_and_mended(
+    folder: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A credential in a keyring that only a desktop opens (hazards 7)."""
+    vault = {
+        "PYTHON_KEYRING_BACKEND": "keyring_backends.OnDesktop",
+        "EXPB_TEST_KEYRING": str(folder / "vault"),
+        "PYTHONPATH": str(Path(keyring_backends.__file__).parent),
+        "EXPB_TUI_KEYRING": "auto",
+        "EXPB_TUI_KEEPER": "auto",
+        "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
+    }
+    for name, value in vault.items():
+        monkeypatch.setenv(name, value)
+    profiles_file(folder, server)
+    house = house_in(folder)
+    await asyncio.to_thread(secrets.secure, house.store, "researcher")
+    with no_keeper_left(dict(os.environ)):
+        async with piloted(house) as cockpit:
+            await cockpit.press("work.claim")
+            await cockpit.wait_for("Renewal ends with the keeper that runs now", "moves it to the 0600 file")
+            await cockpit.press("claim.secret")
+            await cockpit.wait_for("Move the credential to the 0600 file?")
+            await cockpit.press("dialog.accept")
+            await cockpit.wait_for("is in the 0600 file now", without="Renewal ends")
+        assert house.store.select("researcher").token is not None
 
 
 def notices(cockpit: PilotCockpit) -> list[Notice]:
