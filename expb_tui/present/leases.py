@@ -243,13 +243,16 @@ class LeaseRows:
         keeping: Who = as_wished,
         selected: str | None = None,
     ) -> Table:
-        """Most important columns first: a face leaves out the last ones where there is no room."""
+        """Most important columns first: a face leaves out the last ones where there is no room.
+
+        ``packages`` come soonest end first, as the desk gives them.
+        """
         several = len({held.project_id for held in packages}) > 1
         if (glyphs, several) != self._made_for:
             self._made, self._made_for = {}, (glyphs, several)
         places = _places(_PANE_OF_PROJECTS if several else _PANE)
         now = clock.ticks()
-        first = soonest(packages, clock)
+        first = next((held for held in packages if held.usable), None)
         fine_ones = {selected, first.uid if first else None}
         before, self._made = self._made, {}
         for held in packages:

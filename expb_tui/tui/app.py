@@ -95,6 +95,7 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         self.bridge = Bridge(house, self)
         self._last_cancel = 0.0
         self._frame_asked = False
+        self._keys_asked = False
         # Our mono theme uses no colour; Textual's filters would take the QR code's black and white as well.
         no_color = os.environ.pop("NO_COLOR", None)
         try:
@@ -269,6 +270,17 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
     def _draw_asked_frame(self) -> None:
         self._frame_asked = False
         self.draw_frame()
+
+    def draw_keys_soon(self) -> None:
+        """Another row, another focus: other actions may be possible. The rest of the frame does not depend on it."""
+        if not self._keys_asked:
+            self._keys_asked = True
+            self.call_later(self._draw_asked_keys)
+
+    def _draw_asked_keys(self) -> None:
+        self._keys_asked = False
+        if isinstance(self.screen, FrameScreen) and self.screen.is_mounted:
+            self.screen.show_keys(self.actions_now())
 
     def draw_frame(self) -> float | None:
         """Header, status and keys of the full screen that is on top, or under the dialogs.

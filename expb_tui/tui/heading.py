@@ -47,7 +47,7 @@ def header(bridge: Bridge, glyphs: Glyphs, *, read_only: bool) -> Header:
     right.append(Piece((state,)))
     live = live_leases(bridge)
     right += [Piece((word,)) for word in (bridge.losses.words(glyphs), bridge.keeper.trouble(live, glyphs)) if word]
-    if soonest := leases.soonest(live, house.clock):
+    if soonest := next(iter(live), None):
         left_over = leases.left(soonest, house.clock)
         tone = leases.urgency(soonest, house.clock, bridge.keeper.keeping(soonest))
         right.append(Piece((Cell("lease ", Tone.DIM), Cell(left_over.text, tone))))
@@ -72,7 +72,7 @@ def status(running: str, cancel_key: str, notice: Notice | None, glyphs: Glyphs)
 
 
 def live_leases(bridge: Bridge) -> list[HeldPackage]:
-    """Packages of this host that can still be worked on."""
+    """Packages of this host that can still be worked on, soonest end first."""
     return [held for held in bridge.held or () if held.usable]
 
 

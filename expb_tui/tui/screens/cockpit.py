@@ -103,7 +103,7 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
             self._activate(name)
         if name in PANES:
             self.query_one("#tabs", TabLine).show(name)
-        self.cockpit.draw_frame_soon()
+        self.cockpit.draw_keys_soon()
 
     def lay_out(self) -> None:
         """Ask for a new layout where mode, active pane or what the profiles have to say call for one."""
@@ -123,13 +123,13 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
     def follow_lease(self, message: LineTable.Highlighted) -> None:
         """The package pane shows what the cursor of the leases is on."""
         self.package.follow(message.key)
-        self.cockpit.draw_frame_soon()
+        self.cockpit.draw_keys_soon()
 
     @on(LineTable.Highlighted)
     def follow_row(self) -> None:
         """Another row: other actions may be possible, and other details are shown."""
         self.cockpit.bridge.mark("selection")
-        self.cockpit.draw_frame_soon()
+        self.cockpit.draw_keys_soon()
 
     @on(TabLine.Chosen)
     def go_to_tab(self, message: TabLine.Chosen) -> None:
