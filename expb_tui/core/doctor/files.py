@@ -151,7 +151,8 @@ def _whole(path: Path) -> Finding:
     except FileProblem as problem:
         return Finding.of(name, problem, State.UNKNOWN)
     if told != ["ok"]:
-        return Finding(name, State.BAD, f"broken: {told[0].splitlines()[0]}", _BROKEN)
+        words = [line for row in told for line in row.splitlines() if not line.startswith("***")]
+        return Finding(name, State.BAD, f"broken: {(words or told)[0]}", _BROKEN)
     return Finding(name, State.OK, "whole")
 
 
