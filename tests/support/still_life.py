@@ -23,7 +23,9 @@ from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from expb_tui.launch import Chosen, House, open_house
+from expb_tui.core.clock import boot_id
+from expb_tui.core.keeper.state import KeeperState
+from expb_tui.launch import Chosen, House
 from tests.support.cockpit import PilotCockpit, environment, piloted
 from tests.support.server import PASSWORD, settings_for
 
@@ -80,6 +82,13 @@ class _Chance:
         self._asked.clear()
 
 
+class StillHouse(House):
+    """A house whose keeper runs: a real one is another process, and time would not stand still for it."""
+
+    def keeper(self) -> KeeperState:
+        return KeeperState(running=True, pid=4_711, keeps=3, seen_ticks=self.clock.ticks(), seen_boot=boot_id())
+
+
 @dataclass
 class StillLife:
     """The scene. ``house`` builds a fresh house in it; ``reseed`` makes the ids that follow known."""
@@ -99,7 +108,7 @@ class StillLife:
         config.mkdir(exist_ok=True)
         (config / "config.toml").write_text(f'theme = "{theme}"\nicons = "{icons}"\nmouse = "off"\n')
         os.environ["EXPBENCH_PROFILES"] = str(self.folder / profiles)
-        return open_house(Chosen(**chosen), clock=self.clock)
+        return StillHouse(Chosen(**chosen), clock=self.clock)
 
     @contextlib.asynccontextmanager
     async def cockpit(self, size: tuple[int, int], **options: Any) -> AsyncIterator[PilotCockpit]:

@@ -121,6 +121,11 @@ class TablePane(PaneParts, LineTable):
             pieces += [Cell("  ", Tone.DIM), cell]
         return tuple(pieces)
 
+    def can(self, action_id: str) -> bool:
+        if action_id == "list.filter" and not self.table.rows:
+            return False  # there is nothing to narrow
+        return super().can(action_id)
+
     def preview(self) -> Preview | None:
         """Details of the row under the cursor, laid out for the pane beside; None where there are none."""
         return None

@@ -73,6 +73,7 @@ class NoticesScreen(Dialog[Notice]):
         """Show what is kept now."""
         self._notices.read()
         app = host(self)
+        app.draw_frame_soon()  # nothing is unread any more
         now = app.house.clock.now()
         self._by_key = {
             "\0".join((notice.tone, notice.text, notice.cause, notice.next_step, notice.pane, notice.row)): notice
