@@ -387,7 +387,8 @@ def _ours(path: str, number: int, rounds: int) -> None:
         store.use(f"p{number}-{turn}")
 
 
-def _theirs(path: str, stop: Any, count: Any) -> None:
+def _theirs(path: str, stop: Any, count: Any, late: Any) -> None:
+    before = time.monotonic()
     while not stop.is_set():
         number = count.value
 
@@ -395,17 +396,23 @@ def _theirs(path: str, stop: Any, count: Any) -> None:
             told["profiles"]["stranger"][f"k{number}"] = number
             told[f"top{number}"] = number
 
-        # Beyond the first look of ours nothing is promised: a reading that old is not written on a busy machine.
+        start = time.monotonic()
         if rewrite(Path(path), change, within=0.025):
             count.value = number + 1
+            after = time.monotonic()
+            # Beyond the last look of ours nothing is promised: a disk that holds up the rename can make it that late.
+            alone = after - before > 1.5
+            late.value += after - start > (0.03 if alone else 0.4)
+            before = after
         time.sleep(0.02)
 
 
-def test_sixteen_of_ours_and_an_unlocked_writer_lose_nothing(path: Path) -> None:
+def _sixteen_and_a_stranger(path: Path) -> tuple[list[int | None], int, bool]:
+    """Exit codes, the stranger's writes, and whether one of these came later than any program is waited for."""
     write(path, {"default": "stranger", "profiles": {"stranger": entry(unknown={"kept": True})}})
     context = multiprocessing.get_context("fork")
-    stop, count = context.Event(), context.Value("i", 0)
-    stranger = context.Process(target=_theirs, args=(str(path), stop, count))
+    stop, count, late = context.Event(), context.Value("i", 0), context.Value("i", 0)
+    stranger = context.Process(target=_theirs, args=(str(path), stop, count, late))
     ours = [context.Process(target=_ours, args=(str(path), number, 2)) for number in range(16)]
     stranger.start()
     for process in ours:
@@ -414,13 +421,24 @@ def test_sixteen_of_ours_and_an_unlocked_writer_lose_nothing(path: Path) -> None
         process.join()
     stop.set()
     stranger.join()
-    assert [process.exitcode for process in (*ours, stranger)] == [0] * 17
-    after = document(path)
-    assert count.value > 3
+    return [process.exitcode for process in (*ours, stranger)], count.value, late.value > 0
+
+
+def test_sixteen_of_ours_and_an_unlocked_writer_lose_nothing(path: Path) -> None:
+    for turn in range(10):
+        place = path.parent / str(turn) / path.name
+        codes, count, late = _sixteen_and_a_stranger(place)
+        if not late:
+            break
+    else:
+        pytest.fail("this machine held up the unlocked writer in ten runs out of ten: nothing can be said")
+    assert codes == [0] * 17
+    after = document(place)
+    assert count > 3
     for number in range(16):
         for turn in range(2):
             assert after["profiles"][f"p{number}-{turn}"].get("project_id") == f"project-{number}"
-    assert [n for n in range(count.value) if after["profiles"]["stranger"].get(f"k{n}") != n] == []
-    assert [n for n in range(count.value) if after.get(f"top{n}") != n] == []
+    assert [n for n in range(count) if after["profiles"]["stranger"].get(f"k{n}") != n] == []
+    assert [n for n in range(count) if after.get(f"top{n}") != n] == []
     assert after["profiles"]["stranger"]["unknown"] == {"kept": True}
-    assert mode(path) == 0o600
+    assert mode(place) == 0o600
