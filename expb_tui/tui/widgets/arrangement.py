@@ -14,7 +14,8 @@ from typing import Generic, NamedTuple, TypeVar
 from expb_tui.present.cells import Column, Row, Table
 from expb_tui.tui.widgets.lines import width_of
 
-_DURATION = re.compile(r"(\d+)([smhd])\b")
+_DURATION = re.compile(r"(?:\d+[smhd]\b ?)+")
+_PART = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _NUMBER = re.compile(r"(\d+)")
 
@@ -172,7 +173,7 @@ def sort_value(text: str) -> SortValue:
     if text == "-":
         return (1, ())
     if (found := _DURATION.search(text)) and found.start() < 4:
-        return (0, ((0, float(found[1]) * _SECONDS[found[2]], ""),))
+        return (0, ((0, sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(found[0])), ""),))
     parts = _NUMBER.split(text.lower())
     return (0, tuple((0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part))
 
