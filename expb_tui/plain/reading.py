@@ -10,7 +10,7 @@ from expb_tui.plain import commands
 from expb_tui.plain.commands import Typed
 from expb_tui.plain.targets import lease_of
 from expb_tui.plain.words import SILENT, count, joined, line_of, sentence, spoken
-from expb_tui.tui.link import LinkState, reason
+from expb_tui.watch.link import LinkState, reason
 
 if TYPE_CHECKING:
     from expb_tui.core.api.offers import Offer

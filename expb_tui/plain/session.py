@@ -21,13 +21,13 @@ from expb_tui.plain.ear import Ear
 from expb_tui.plain.voice import Voice
 from expb_tui.plain.words import count, sentence, spoken
 from expb_tui.present.cells import Tone
-from expb_tui.tui.bridge import Bridge
-from expb_tui.tui.link import Link, LinkState, reason
+from expb_tui.watch.bridge import Bridge
+from expb_tui.watch.link import Link, LinkState, reason
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
     from expb_tui.launch import House
-    from expb_tui.tui.notices import Notice
+    from expb_tui.watch.notices import Notice
 
 _KEPT_LINES = 200
 _TWICE = 2.0
@@ -254,7 +254,7 @@ class PlainSession:
 
     def crashed(self, error: BaseException, doing: str) -> None:
         """A fault of ours in the background."""
-        from expb_tui.tui.faults import kept
+        from expb_tui.watch.faults import kept
 
         self.say(sentence(f"A fault of expb-tui stopped '{doing}'", kept(error)))
 

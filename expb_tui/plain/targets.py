@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from expb_tui.core.errors import ExpbError, UsageError
-from expb_tui.tui.losses import ending
+from expb_tui.watch.losses import ending
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
@@ -37,7 +37,7 @@ def refuse_lost(session: PlainSession, held: HeldPackage) -> None:
 
 
 def task_of(session: PlainSession, word: str) -> tuple[HeldPackage, HeldTask]:
-    """``2`` is the first open task of lease 2, ``2.3`` its third. Raises ``ExpbError``, also where the lease is over."""
+    """``2`` is the first open task of lease 2, ``2.3`` its third. Raises ``ExpbError``, also where it is over."""
     name, dot, place = word.rpartition(".")
     held = lease_of(session, name if dot and place.isdecimal() else word)
     refuse_lost(session, held)

@@ -22,11 +22,7 @@ from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone, plural
 from expb_tui.tui import bell, heading, theme, windows
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
-from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.driver import CockpitDriver
-from expb_tui.tui.faults import kept
-from expb_tui.tui.notices import Notice, Notices, of_error
-from expb_tui.tui.pace import View
 from expb_tui.tui.painted import PaintedApp
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
@@ -37,6 +33,10 @@ from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.line_panel import LinePanel
 from expb_tui.tui.widgets.look import Look
 from expb_tui.tui.widgets.one_line import HeadLine, StatusLine
+from expb_tui.watch.bridge import Bridge
+from expb_tui.watch.faults import kept
+from expb_tui.watch.notices import Notice, Notices, of_error
+from expb_tui.watch.pace import View
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode

@@ -8,12 +8,12 @@ from expb_tui.core.leases.keeping import Keeping
 from expb_tui.core.text import clean
 from expb_tui.present import leases
 from expb_tui.present.cells import Cell, Glyphs, Tone, plural
-from expb_tui.tui import link
-from expb_tui.tui.bridge import Bridge
-from expb_tui.tui.notices import Notice, sign
 from expb_tui.tui.panes.base import sentence
 from expb_tui.tui.widgets.lines import Line, words
 from expb_tui.tui.widgets.one_line import Piece
+from expb_tui.watch import link
+from expb_tui.watch.bridge import Bridge
+from expb_tui.watch.notices import Notice, sign
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage

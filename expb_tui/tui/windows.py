@@ -12,7 +12,7 @@ from expb_tui.tui.widgets.acts import Acts
 
 if TYPE_CHECKING:
     from expb_tui.tui.app import CockpitApp
-    from expb_tui.tui.notices import Notice
+    from expb_tui.watch.notices import Notice
 
 _IN_EVERY_MENU = ("work.claim", "app.copy", "app.reload")
 

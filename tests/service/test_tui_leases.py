@@ -18,9 +18,9 @@ from expb_tui.core.profiles import secrets
 from expb_tui.launch import House
 from expb_tui.present.cells import Tone
 from expb_tui.tui import bell
-from expb_tui.tui.notices import Notice
 from expb_tui.tui.screens.submit import SubmitScreen
 from expb_tui.tui.screens.task_form import TaskFormScreen
+from expb_tui.watch.notices import Notice
 from tests.support import keyring_backends
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.filling import fill, question

@@ -10,7 +10,7 @@ import pytest
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.present.cells import Tone
-from expb_tui.tui.notices import Notice
+from expb_tui.watch.notices import Notice
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.server import LocalServer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from expb_tui.launch import House
-from expb_tui.tui import pace
+from expb_tui.watch import pace
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.server import LocalServer
 

@@ -9,7 +9,7 @@ import pytest
 from expb_tui.core.api.failures import ApiProblem, Unreachable
 from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.present.cells import UNICODE, Tone
-from expb_tui.tui.link import Link, LinkState, of_error, words
+from expb_tui.watch.link import Link, LinkState, of_error, words
 
 NOW = datetime(2026, 10, 5, 9, 0, tzinfo=UTC)
 

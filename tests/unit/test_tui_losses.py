@@ -17,9 +17,9 @@ from expb_tui.core.locks import take
 from expb_tui.core.paths import private_dir, state_dir
 from expb_tui.launch import Chosen, open_house
 from expb_tui.present.cells import UNICODE, Tone
-from expb_tui.tui.keeper_watch import KeeperWatch
-from expb_tui.tui.losses import Losses, ending
-from expb_tui.tui.notices import Notice
+from expb_tui.watch.keeper import KeeperWatch
+from expb_tui.watch.losses import Losses, ending
+from expb_tui.watch.notices import Notice
 from tests.support.held import NOW, FixedClock, held
 
 

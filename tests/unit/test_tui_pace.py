@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from expb_tui.tui import pace
-from expb_tui.tui.pace import Pace
+from expb_tui.watch import pace
+from expb_tui.watch.pace import Pace
 
 
 class Counted:

@@ -12,10 +12,10 @@ from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Glyphs, Table, Tone
 from expb_tui.present.times import moment
 from expb_tui.tui.actions import Action, bindings
-from expb_tui.tui.bridge import Bridge
 from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.lines import Line, hung, words
+from expb_tui.watch.bridge import Bridge
 
 if TYPE_CHECKING:
     from expb_tui.launch import House

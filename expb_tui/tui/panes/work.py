@@ -10,7 +10,6 @@ from expb_tui.core.text import clean
 from expb_tui.present import opportunities as rows
 from expb_tui.present.cells import Glyphs, Table, Tone, plural
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.link import LinkState, reason
 from expb_tui.tui.panes.base import (
     Copyable,
     Preview,
@@ -22,6 +21,7 @@ from expb_tui.tui.panes.base import (
     stale_note,
 )
 from expb_tui.tui.widgets.lines import Line, words
+from expb_tui.watch.link import LinkState, reason
 
 if TYPE_CHECKING:
     from expb_tui.core.api.offers import Offer

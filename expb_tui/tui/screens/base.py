@@ -12,10 +12,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from expb_tui.tui.actions import Action
-from expb_tui.tui.pace import View
 from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.widgets.acts import Acts
 from expb_tui.tui.widgets.one_line import HeadLine, KeyLine, StatusLine, unread
+from expb_tui.watch.pace import View
 
 if TYPE_CHECKING:
     from expb_tui.tui.app import CockpitApp

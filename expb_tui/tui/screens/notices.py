@@ -11,13 +11,13 @@ from expb_tui.present.cells import MISSING, Cell, Column, Row, Table, Tone, cell
 from expb_tui.present.times import moment
 from expb_tui.tui import clipboard
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.notices import Notice, Notices, sign
 from expb_tui.tui.screens.host import host
 from expb_tui.tui.widgets.dialog import Dialog
 from expb_tui.tui.widgets.facts import fact_lines
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.line_text import LineText
 from expb_tui.tui.widgets.lines import Line, words, wrap
+from expb_tui.watch.notices import Notice, Notices, sign
 
 _COLUMNS = (Column("", 12), Column("", 1), Column("", 5, "right"), Column(""))
 _WIDTH = 110

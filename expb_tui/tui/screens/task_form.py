@@ -22,7 +22,6 @@ from expb_tui.present import tasks as reading
 from expb_tui.present.cells import Cell, Glyphs, Tone
 from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.losses import Ending, ending
 from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.screens.answer import AnswerPanel
 from expb_tui.tui.screens.base import FrameScreen
@@ -32,6 +31,7 @@ from expb_tui.tui.screens.submit import ReceiptScreen, SubmitScreen
 from expb_tui.tui.widgets.line_text import LineText
 from expb_tui.tui.widgets.lines import Line, fitted
 from expb_tui.tui.widgets.words import line
+from expb_tui.watch.losses import Ending, ending
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.present.cells import Tone
-from expb_tui.tui.keeper_watch import KeeperWatch
-from expb_tui.tui.losses import Losses
-from expb_tui.tui.notices import Notice, of_error
+from expb_tui.watch.keeper import KeeperWatch
+from expb_tui.watch.losses import Losses
+from expb_tui.watch.notices import Notice, of_error
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
-    from expb_tui.tui.losses import Alarm
+    from expb_tui.watch.losses import Alarm
 
 AGAIN = 15.0
 """Seconds after which leases are read again though nothing was written: their state depends on profiles too."""

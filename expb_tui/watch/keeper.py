@@ -10,7 +10,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.keeping import Keeping, keeping_of, why_no_keeper
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Glyphs, Tone
-from expb_tui.tui.notices import Notice, of_error
+from expb_tui.watch.notices import Notice, of_error
 
 if TYPE_CHECKING:
     from expb_tui.core.keeper.state import KeeperProblem, KeeperState

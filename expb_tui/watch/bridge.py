@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.present.cells import Tone
-from expb_tui.tui import link
-from expb_tui.tui.lease_watch import LeaseWatch
-from expb_tui.tui.link import Link, LinkState
-from expb_tui.tui.notices import Notice, of_error
-from expb_tui.tui.pace import Pace, View
+from expb_tui.watch import link
+from expb_tui.watch.leases import LeaseWatch
+from expb_tui.watch.link import Link, LinkState
+from expb_tui.watch.notices import Notice, of_error
+from expb_tui.watch.pace import Pace, View
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage

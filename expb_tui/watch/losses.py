@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Glyphs, Tone, plural
-from expb_tui.tui.notices import Notice
+from expb_tui.watch.notices import Notice
 
 if TYPE_CHECKING:
     from expb_tui.core.clock import Clock
