@@ -89,6 +89,11 @@ class Renewer:
         return sum(lease.covered and lease.due is not None for lease in self._schedule)
 
     @property
+    def busy(self) -> int:
+        """Renewals under way."""
+        return len(self._busy)
+
+    @property
     def unsaved(self) -> int:
         """Renewals that are confirmed and not journaled yet."""
         return len(self._saver.unsaved)

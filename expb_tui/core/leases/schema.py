@@ -62,6 +62,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Numbers each write of a row, whoever writes it, so that a renewer reads what changed and nothing else.
         "ALTER TABLE package ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
         "CREATE INDEX package_changed ON package (changed)",
+        "CREATE INDEX package_uid ON package (uid)",
         """
         CREATE TRIGGER package_begun AFTER INSERT ON package BEGIN
           UPDATE package SET changed = (SELECT max(changed) + 1 FROM package) WHERE id = NEW.id;
