@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sqlite3
@@ -162,11 +163,13 @@ async def test_a_short_answer_takes_no_task_away(tmp_path: Path) -> None:
     first = await journal.merge(package_row())
     bare = {"status": {"tasks": [{"taskId": "task-1", "phase": "submitted"}, {"taskId": "task-2"}]}}
     kept = await journal.merge(package_row(version=2, document=bare))
+    assert kept.document is not None
     assert kept.document["status"]["tasks"] == [
         {"taskId": "task-1", "phase": "submitted", "input": {"instructions": ["Go."]}},
         {"taskId": "task-2"},
     ]
     empty = await journal.merge(package_row(version=3, document={"status": {"phase": "completed", "tasks": []}}))
+    assert empty.document is not None
     assert [task["taskId"] for task in empty.document["status"]["tasks"]] == ["task-1", "task-2"]
     assert first.document != kept.document
     await journal.aclose()
@@ -453,3 +456,80 @@ def test_a_claim_is_saved_though_the_disk_has_become_full(tmp_path: Path) -> Non
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
     assert done.stdout.split("\n")[:2] == ["disk-full", "True []"], done.stderr
+
+
+async def test_a_journal_of_the_first_format_goes_on_with_every_lease_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    row = package_row()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        columns = row.columns()
+        marks = ", ".join("?" * len(columns))
+        db.execute(f"INSERT INTO package ({', '.join(columns)}) VALUES ({marks})", tuple(columns.values()))
+    journal = Journal(path)
+    (kept,) = await journal.packages()
+    assert kept == replace(row, id=kept.id)
+    assert (kept.kept, kept.keeping_problem) == (True, "")
+    await journal.aclose()
+
+
+async def test_what_a_person_chose_and_a_keeper_said_outlives_answers(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    for uid in ("wp-1", "wp-2"):
+        await journal.merge(package_row(uid))
+    await journal.set_kept(["wp-1", "no such package"], False)
+    await journal.set_keeping_problem(["wp-1"], "the keyring is locked")
+    await journal.merge(package_row("wp-1", version=2))
+    one, two = await journal.packages()
+    assert (one.version, one.kept, one.keeping_problem) == (2, False, "the keyring is locked")
+    assert (two.kept, two.keeping_problem) == (True, "")
+    assert [pin.uid for pin in await journal.kept()] == ["wp-2"]
+    await journal.aclose()
+
+
+async def test_every_write_of_a_row_is_numbered_and_what_changes_nothing_writes_nothing(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    rows = [await journal.merge(package_row(f"wp-{number}")) for number in range(3)]
+    seen = (await journal.changes(-1)).number
+
+    async def changed() -> list[str]:
+        nonlocal seen
+        changes = await journal.changes(seen)
+        seen = changes.number
+        assert changes.rows == 3
+        assert all(row.document is None for row in changes.packages)
+        return sorted(row.uid for row in changes.packages)
+
+    assert await changed() == []
+    await journal.merge(package_row("wp-1", version=2))
+    assert await changed() == ["wp-1"]
+    await journal.set_kept(["wp-0", "wp-2"], False)
+    assert await changed() == ["wp-0", "wp-2"]
+    await journal.set_kept(["wp-0", "wp-2"], False)
+    assert await changed() == []
+    await journal.lose(rows[2].id, "lease-conflict", "gone", token=rows[2].token)
+    await journal.repin(rows[1].id, pin(profile_name="other"))
+    assert await changed() == ["wp-1", "wp-2"]
+    await journal.aclose()
+
+
+async def test_renewals_leave_the_tasks_alone_and_do_not_bring_back_what_was_forgotten(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    first = await journal.merge(package_row("wp-1"))
+    told = package_row("wp-1", version=2, document=None, renewals=1, times=times(800.0))
+    late = package_row("wp-1", version=1, document=None, renewals=9)
+    kept, ignored, forgotten = await journal.merge_renewals([told, late, package_row("wp-gone", document=None)])
+    assert kept is not None
+    assert (kept.version, kept.renewals, kept.times, kept.id) == (2, 1, told.times, first.id)
+    assert ignored is not None
+    assert ignored.renewals == 1
+    assert forgotten is None
+    (now,) = await journal.packages()
+    assert (now.document, now.renewals) == (first.document, 1)
+    await journal.aclose()
