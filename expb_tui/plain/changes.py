@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from expb_tui.core.leases.keeping import Keeping
-from expb_tui.core.leases.model import LeaseState
+from expb_tui.core.leases.model import LITTLE_SHARE, LeaseState
 from expb_tui.core.text import clean
 from expb_tui.plain.words import KEPT_BY, about, count, joined, sentence, spoken
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MOMENTS = (1800, 600, 300, 120, 60, 30, 10)
 """Seconds before its end at which a lease that nothing extends is announced; of a short one, those below half of it."""
-_LITTLE = 1 / 10
-"""Of its length: a lease that should have been renewed long before this is announced too."""
 _EDGE = 0.001
 _LATE = 0.5
 """Seconds after a moment at which it is still told as that moment."""
@@ -149,7 +147,7 @@ def _moment(held: HeldPackage, who: Keeping, clock: Clock) -> int | None:
         return None
     remaining = held.remaining(clock)
     ending = not who.renews or held.times.capped or held.state is LeaseState.OVERDUE
-    if not ending and remaining > held.times.lease_seconds * _LITTLE:
+    if not ending and remaining > held.times.lease_seconds * LITTLE_SHARE:
         return None
     return min((moment for moment in _moments(held) if remaining <= moment), default=None)
 
@@ -158,7 +156,7 @@ def _next(held: HeldPackage, clock: Clock) -> float | None:
     if held.times is None or not held.renewable:
         return None
     remaining = held.remaining(clock)
-    edges = [*_moments(held), held.times.lease_seconds * _LITTLE, 0]
+    edges = [*_moments(held), held.times.lease_seconds * LITTLE_SHARE, 0]
     return min((remaining - edge + _EDGE for edge in edges if remaining > edge), default=None)
 
 

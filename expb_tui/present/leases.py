@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from expb_tui.core.leases.keeping import Keeping, keeping_of, last_lease, overdue
+from expb_tui.core.leases.model import LITTLE_SHARE
 from expb_tui.present.cells import MISSING, UNICODE, Cell, Column, Glyphs, Row, Table, Tone, bar, cell, shown
 from expb_tui.present.times import Words, countdown, countdown_fine, moment
 
@@ -53,7 +54,6 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
 }
 """Glyph and tone of each state word; the word itself always stands beside them."""
 
-_LITTLE = 1 / 10
 _EDGE = 0.001
 
 Who = Callable[["HeldPackage"], Keeping]
@@ -87,7 +87,7 @@ def urgency(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> 
     """The tone of the countdown."""
     if _over(held) or held.times is None:
         return Tone.DIM
-    if held.remaining(clock) < held.times.lease_seconds * _LITTLE:
+    if held.remaining(clock) < held.times.lease_seconds * LITTLE_SHARE:
         return Tone.BAD
     renewed = (as_wished(held) if keeping is None else keeping).renews
     return Tone.OK if renewed and not overdue(held, clock) and not last_lease(held, clock) else Tone.WARN
@@ -97,7 +97,7 @@ def _until_next_tone(held: HeldPackage, clock: Clock, keeping: Keeping) -> float
     if _over(held) or held.times is None:
         return None
     times = held.times
-    edges: list[float | None] = [times.remaining(clock) - times.lease_seconds * _LITTLE]
+    edges: list[float | None] = [times.remaining(clock) - times.lease_seconds * LITTLE_SHARE]
     if keeping.renews:
         edges += [times.until_overdue(clock), times.until_last(clock)]
     return min((edge + _EDGE for edge in edges if edge is not None and edge >= 0), default=None)

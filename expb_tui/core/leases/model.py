@@ -22,6 +22,8 @@ RENEW_SHARE = 1 / 3
 """A lease is renewed once this share of it, or less, is left (contract, 6.2.4)."""
 OVERDUE_SHARE = 1 / 4
 """Below this share a renewal that should have happened has not."""
+LITTLE_SHARE = 1 / 10
+"""Below this share every face warns: hardly anything of the lease is left."""
 
 
 class LeaseState(StrEnum):
