@@ -78,12 +78,11 @@ class Glyphs(NamedTuple):
     full: str
     empty: str
     more: str
-    dash: str
     arrow: str
 
 
-UNICODE = Glyphs("\u2713", "\u2717", "!", "\u25b8", "\u25e6", "?", "\u25b0", "\u25b1", "\u22ef", "-", "\u203a")
-ASCII = Glyphs("+", "x", "!", ">", "o", "?", "#", ".", "~", "-", ">")
+UNICODE = Glyphs("\u2713", "\u2717", "!", "\u25b8", "\u25e6", "?", "\u25b0", "\u25b1", "\u22ef", "\u203a")
+ASCII = Glyphs("+", "x", "!", ">", "o", "?", "#", ".", "~", ">")
 
 
 def cell(value: object, tone: Tone = Tone.TEXT) -> Cell:

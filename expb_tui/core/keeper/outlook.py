@@ -28,11 +28,6 @@ class Outlook:
     to_file: str = ""
     """The profile whose credential ``secrets.unsecure`` can move to the 0600 file, which mends it; else empty."""
 
-    @property
-    def worth_saying(self) -> bool:
-        """A person should know something before claiming."""
-        return not self.unattended or self.keeper_off
-
     def lines(self) -> list[str]:
         """For the confirmation: what will not go on, why, and what to do; empty where all is well."""
         if self.keeper_off:

@@ -23,7 +23,6 @@ from expb_tui.core.text import clean
 if TYPE_CHECKING:
     from expb_tui.core.profiles.session import Session
 
-LEASE_CODES = frozenset({"lease-conflict", "lease-expired", "task-closed"})
 _TURN_PATIENCE = 15.0
 _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
