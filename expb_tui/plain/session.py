@@ -192,6 +192,8 @@ class PlainSession:
     def _end(self, code: int) -> None:
         if self._code is None:
             self._code = code
+            if code == signals.EXIT_HANGUP:
+                signals.end_at_the_latest(2 * _GRACE, code)
             if self._running is not None:
                 self._running.cancel()
             assert self._main is not None

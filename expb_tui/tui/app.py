@@ -17,7 +17,14 @@ from textual.widget import Widget
 
 from expb_tui.core import faults
 from expb_tui.core.errors import ExpbError, SignInNeeded
-from expb_tui.core.signals import EXIT_HANGUP, FROM_THE_KEYBOARD, install, remove, stop_process
+from expb_tui.core.signals import (
+    EXIT_HANGUP,
+    FROM_THE_KEYBOARD,
+    end_at_the_latest,
+    install,
+    remove,
+    stop_process,
+)
 from expb_tui.core.text import speaks_ascii_only
 from expb_tui.present.cells import Tone, plural
 from expb_tui.tui import bell, heading, theme, windows
@@ -187,6 +194,8 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
 
     def end_now(self, code: int) -> None:
         """A signal, or a terminal that is gone."""
+        if code == EXIT_HANGUP and not self.is_headless:
+            end_at_the_latest(2 * _GRACE, code)
         self.exit(return_code=code)
 
     @property

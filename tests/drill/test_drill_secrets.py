@@ -57,7 +57,7 @@ def desktop(folder: Path) -> dict[str, str]:
         (folder / "bin" / name).chmod(0o700)
     (folder / "vault").mkdir(mode=0o700)
     return {
-        "PYTHON_KEYRING_BACKEND": "tests.support.keyring_backends.OnDesktop",
+        "PYTHON_KEYRING_BACKEND": "tests.support.keyrings.keyring_backends.OnDesktop",
         "PYTHONPATH": str(ROOT),
         "EXPB_TEST_KEYRING": str(folder / "vault" / "keys"),
         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere",

@@ -37,7 +37,7 @@ from tests.support.keeper import (
 )
 from tests.support.loopback import Reply, problem
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = Path(__file__).parents[1] / "support" / "keyrings"
 BUS = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
 """What a process has only while somebody is logged in."""
 

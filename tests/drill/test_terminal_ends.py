@@ -121,9 +121,7 @@ def test_a_terminal_that_listens_again_shows_everything(environ: dict[str, str])
         before = cockpit.terminal.text
         _fill(cockpit)
         cockpit.press("pane.profiles")
-        cockpit.wait_for("\u25b8 1 Profiles", "Commands")
-        cockpit.terminal.settle()
-        assert cockpit.terminal.text == before
+        cockpit.terminal.wait_text(before)  # the filling's keys may still be answered: what counts is where it ends
 
 
 # While another program has the terminal

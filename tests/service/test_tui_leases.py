@@ -21,10 +21,10 @@ from expb_tui.tui import bell
 from expb_tui.tui.screens.submit import SubmitScreen
 from expb_tui.tui.screens.task_form import TaskFormScreen
 from expb_tui.watch.notices import Notice
-from tests.support import keyring_backends
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.filling import fill, question
 from tests.support.keeper import keeper, no_keeper_left, until_async
+from tests.support.keyrings import keyring_backends
 from tests.support.loopback import FaultyWay
 from tests.support.server import LocalServer
 

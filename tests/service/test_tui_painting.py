@@ -54,6 +54,7 @@ def test_differences_add_up_to_the_screen(environ: dict[str, str], look: dict[st
         for action in ("list.down", "list.page_down", "list.range", "list.down", "list.up", "list.bottom", "pane.full"):
             cockpit.press(action)
             shown.settle(0.1)
+        shown.settle(1.0)
         before = cells(shown)
         assert drawn_anew(cockpit) == before
         shown.send("/3")
@@ -69,5 +70,6 @@ def test_differences_add_up_to_the_screen(environ: dict[str, str], look: dict[st
         shown.send("\x1b")
         shown.wait_for("profile-3", without="Close")
         shown.settle(0.5)
+        shown.settle(1.0)
         before = cells(shown)
         assert drawn_anew(cockpit) == before

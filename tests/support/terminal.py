@@ -80,6 +80,13 @@ class Terminal:
             if time.monotonic() > deadline or not self.pump():
                 raise AssertionError(f"waited for {words}, without {without!r}; on the screen:\n{self.text}")
 
+    def wait_text(self, text: str, patience: float = PATIENCE) -> None:
+        """Until the screen is ``text``, whole."""
+        deadline = time.monotonic() + patience
+        while self.text != text:
+            if time.monotonic() > deadline or not self.pump():
+                raise AssertionError(f"waited for another screen than\n{self.text}")
+
     def settle(self, quiet: float = 0.25, patience: float = PATIENCE) -> None:
         """Wait until nothing has come for ``quiet`` seconds."""
         deadline = time.monotonic() + patience

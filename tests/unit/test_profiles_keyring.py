@@ -23,7 +23,7 @@ from expb_tui.core.secret import SecretStr
 from tests.support.raw_server import Request, raw_server, response
 from tests.support.stranger import entry, rewrite, write
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = Path(__file__).parents[1] / "support" / "keyrings"
 
 
 class Vault:
