@@ -50,9 +50,8 @@ def test_a_project_that_is_held_does_not_hold_up_reading(postgres_server: LocalS
         time.sleep(0.3)
         server.pass_time(5)
         with Api(server, server.agent_token) as api:
-            began = time.monotonic()
             assert api.get("/v1/principal").status_code == 200
-            assert time.monotonic() - began < 1
+        assert not all(future.done() for future in claims)
         assert {future.result() for future in claims} == {(503, "1")}
     assert claim(0)[0] == 201
 

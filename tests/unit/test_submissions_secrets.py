@@ -142,4 +142,4 @@ def test_the_environment_gives_its_keys_and_not_its_words() -> None:
 def test_a_body_written_to_be_slow_is_not(piece: str) -> None:
     started = time.monotonic()
     Scanner([SecretStr(TOKEN)]).scan({"content": piece * (300_000 // len(piece))})
-    assert time.monotonic() - started < 4.0
+    assert time.monotonic() - started < 40.0  # one that backtracks takes hours
