@@ -37,6 +37,7 @@ class Terminal:
         self._status: int | None = None
         self.pid, self._master = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as after a login; the tests themselves may run under nohup
             os.execvpe(command[0], list(command), dict(environ if environ is not None else os.environ))
         self.resize(columns, lines)
 
