@@ -72,20 +72,21 @@ def state(held: HeldPackage, glyphs: Glyphs = UNICODE) -> Cell:
     return cell(f"{sign} {held.word}", tone)
 
 
-def _over(held: HeldPackage) -> bool:
+def over(held: HeldPackage) -> bool:
+    """Nothing can be done with the lease any more."""
     return held.state.ended or held.state.value in ("expired", "lost")
 
 
 def left(held: HeldPackage, clock: Clock, *, fine: bool = False) -> Words:
     """The countdown, or ``-`` where the lease is over or nothing is known of it; ``fine`` to the second."""
-    if _over(held) or held.times is None:
+    if over(held) or held.times is None:
         return Words(MISSING, None)
     return (countdown_fine if fine else countdown)(held.remaining(clock))
 
 
 def urgency(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> Tone:
     """The tone of the countdown."""
-    if _over(held) or held.times is None:
+    if over(held) or held.times is None:
         return Tone.DIM
     if held.remaining(clock) < held.times.lease_seconds * LITTLE_SHARE:
         return Tone.BAD
@@ -94,7 +95,7 @@ def urgency(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> 
 
 
 def _until_next_tone(held: HeldPackage, clock: Clock, keeping: Keeping) -> float | None:
-    if _over(held) or held.times is None:
+    if over(held) or held.times is None:
         return None
     times = held.times
     edges: list[float | None] = [times.remaining(clock) - times.lease_seconds * LITTLE_SHARE]
@@ -104,7 +105,7 @@ def _until_next_tone(held: HeldPackage, clock: Clock, keeping: Keeping) -> float
 
 
 def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
-    if _over(held) or held.times is None:
+    if over(held) or held.times is None:
         return Words("", None)
     length = max(1.0, held.times.lease_seconds)
     remaining = held.remaining(clock)

@@ -350,6 +350,10 @@ class Bridge:
         return session if session.explicit else None
 
     def _renewal_note(self, note: RenewalNote) -> None:
+        held = next((one for one in self.held or () if one.uid == note.package_id), None)
+        if held is not None:
+            self.keeper.tried(held, note.error)
+            self.mark("leases", "link")
         if note.error is not None:
             self._teller.tell(of_error(note.error, self.house.clock.now(), pane="leases", row=note.package_id))
 

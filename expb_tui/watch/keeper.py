@@ -14,7 +14,7 @@ from expb_tui.watch.notices import Notice, of_error
 
 if TYPE_CHECKING:
     from expb_tui.core.keeper.state import KeeperProblem, KeeperState
-    from expb_tui.core.leases.model import HeldPackage
+    from expb_tui.core.leases.model import HeldPackage, LeaseTimes
     from expb_tui.core.profiles.session import Session
     from expb_tui.launch import House
 
@@ -49,6 +49,8 @@ class KeeperWatch:
         """None until it has been looked at."""
         self.here = not house.settings.read_only
         """This cockpit renews what no keeper does."""
+        self._failed: dict[str, tuple[LeaseTimes | None, ExpbError]] = {}
+        """By package: the lease that this cockpit has tried in vain to extend, and why."""
 
     # What is known
 
@@ -56,13 +58,28 @@ class KeeperWatch:
         """Who keeps a lease now."""
         state = self.state
         keeps = state is not None and state.keeps_it(held, self._house.clock)
-        return keeping_of(held, keeper=keeps, here=self.here)
+        return keeping_of(held, keeper=keeps, here=self.here and self._failure(held) is None)
+
+    def tried(self, held: HeldPackage, error: ExpbError | None) -> None:
+        """What came of this cockpit's own last renewal of a lease."""
+        if error is None:
+            self._failed.pop(held.uid, None)
+        else:
+            self._failed[held.uid] = held.times, error
+
+    def _failure(self, held: HeldPackage) -> ExpbError | None:
+        times, error = self._failed.get(held.uid, (None, None))
+        return error if times == held.times else None  # otherwise somebody has renewed it since
 
     def why_not(self, held: HeldPackage) -> str:
         """Why the keeper does not keep a lease, in a few words; empty where it does."""
         if self._house.settings.keeper == "off" and not (self.state and self.state.running):
             return "the keeper is off (setting keeper)"
-        return why_no_keeper(held, self.state, self._house.clock) if self.state is not None else ""
+        why = why_no_keeper(held, self.state, self._house.clock) if self.state is not None else ""
+        error = self._failure(held) if self.here else None
+        if error is None or not why:
+            return why
+        return f"{why}; this cockpit cannot either: {error.what}" + (f", {error.cause}" if error.cause else "")
 
     def left_to_us(self, held: HeldPackage) -> bool:
         """What the cockpit renews itself."""

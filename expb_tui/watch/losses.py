@@ -96,7 +96,10 @@ def _why(held: HeldPackage) -> str:
     if held.state.value != "expired":
         return clean(held.reason)
     sure = held.times is None or held.times.verified()
-    why = "no renewal was confirmed in time" if held.kept else "keeping was off, and nobody renewed it"
+    if held.times is not None and held.times.capped:
+        why = "it had reached its absolute end, beyond which no renewal leads"
+    else:
+        why = "no renewal was confirmed in time" if held.kept else "keeping was off, and nobody renewed it"
     return why if sure else f"{why}; by this host's clock"
 
 

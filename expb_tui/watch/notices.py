@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from expb_tui.present.cells import Glyphs, Tone
 
 KEPT = 500
 _NEVER = datetime.min.replace(tzinfo=UTC)
+_REQUEST = re.compile(r" ?\(request [^()]*\)")
+"""What names one request, in an error that is the same each time but for that."""
 
 
 class Notice(NamedTuple):
@@ -45,7 +48,8 @@ class Notices:
     def add(self, notice: Notice) -> Notice:
         """Keep it; texts are cleaned here."""
         notice = notice._replace(text=clean(notice.text), cause=clean(notice.cause), next_step=clean(notice.next_step))
-        same = notice._replace(at=_NEVER)
+        text, cause = (_REQUEST.sub("", words) for words in (notice.text, notice.cause))
+        same = notice._replace(at=_NEVER, text=text, cause=cause)
         if (before := self._kept.pop(same, None)) is not None:
             notice = notice._replace(times=before.times + 1, first=before.first or before.at)
         elif len(self._kept) >= KEPT:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from expb_tui.core.clock import SYSTEM_CLOCK, boot_id
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.keeper import state as saying
 from expb_tui.core.keeper.state import LOCK_NAME, STATE_NAME, KeeperProblem, KeeperState, look, stamp
+from expb_tui.core.keeper.troubles import Troubles
 from expb_tui.core.keeper.versions import newer
+from expb_tui.core.leases.journal import KeptPin
 from expb_tui.core.leases.model import LeaseState
+from expb_tui.core.leases.renewer import RenewalNote
+from expb_tui.core.leases.schema import Pin
 from expb_tui.core.locks import is_held, take
 from expb_tui.present.keeper import status_lines
 from tests.support.held import held
@@ -136,6 +141,8 @@ def test_who_keeps_a_lease() -> None:
     assert not running().keeps_it(dataclasses.replace(lease, kept=False), SYSTEM_CLOCK)
     assert not running().keeps_it(dataclasses.replace(lease, state=LeaseState.OVERDUE), SYSTEM_CLOCK)
     assert running(problems=(problem("wp-1"),)).keeps_it(lease, SYSTEM_CLOCK), "it goes on trying"
+    refused = problem("wp-1", code=SignInNeeded.code)
+    assert not running(problems=(refused,)).keeps_it(lease, SYSTEM_CLOCK), "trying leads nowhere"
     unread = problem(profile="p", cannot_read=True)
     assert running(problems=(unread,)).problem_of(lease) == unread
     assert not running(problems=(unread,)).keeps_it(lease, SYSTEM_CLOCK)
@@ -144,6 +151,21 @@ def test_who_keeps_a_lease() -> None:
     assert not running().keeps_it(bare, SYSTEM_CLOCK)
     assert running(problems=(problem(),)).problem_of(bare) is None
     assert running(lent_agents=((bare.endpoint, bare.agent_id),)).keeps_it(bare, SYSTEM_CLOCK)
+
+
+def test_a_trouble_is_logged_once_and_over_when_anybody_has_renewed_the_lease() -> None:
+    said: list[str] = []
+    troubles = Troubles(said.append, SYSTEM_CLOCK)
+    kept = KeptPin("wp-1", Pin("https://bench.example.test", "a", "g", "c", "p", "/p.json"), AT, "")
+    troubles.credentials([kept], lambda _: None)
+    for number in range(3):
+        error = ExpbError(f"POST /renew was refused with 503 busy (request r-{number})", code="busy")
+        troubles.note(RenewalNote("wp-1", error))
+    troubles.credentials([kept], lambda _: None)
+    assert [one.tries for one in troubles.listed()] == [3]
+    assert len(said) == 1
+    troubles.credentials([dataclasses.replace(kept, expires_at=AT + timedelta(minutes=5))], lambda _: None)
+    assert troubles.listed() == ()
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from expb_tui.core.clock import boot_id
+from expb_tui.core.errors import SignInNeeded
 from expb_tui.core.keeper import state as keeper_state
 from expb_tui.core.keeper.state import KeeperProblem, KeeperState
 from expb_tui.core.leases.keeping import Keeping
@@ -19,7 +21,7 @@ from expb_tui.launch import Chosen, open_house
 from expb_tui.present.cells import UNICODE, Tone
 from expb_tui.watch.keeper import KeeperWatch
 from expb_tui.watch.losses import Losses, ending
-from expb_tui.watch.notices import Notice
+from expb_tui.watch.notices import Notice, Notices
 from tests.support.held import NOW, FixedClock, held
 
 
@@ -179,6 +181,42 @@ def test_what_it_cannot_read_is_told_once_and_left_to_the_cockpit(keeper: Keeper
     assert trouble is not None
     assert trouble.text == "! keeper: 1 problem"
     assert "locked" in watch.why_not(package)
+
+
+def test_what_the_service_refuses_goes_on_with_nobody(keeper: Keeper, told: Told) -> None:
+    watch = watching(keeper, told)
+    package = held()
+    refused = KeeperProblem(package.uid, "", "", "It is refused", "401", "sign in", SignInNeeded.code, NOW, 1)
+    keeper.say(problems=(refused,))
+    watch.look([package])
+    assert watch.keeping(package) is Keeping.COCKPIT, "this cockpit has not tried yet"
+    watch.tried(package, SignInNeeded("Signed out here too"))
+    assert watch.keeping(package) is Keeping.NOBODY
+    assert "It is refused" in watch.why_not(package)
+    assert "Signed out here too" in watch.why_not(package)
+    assert package.times is not None
+    renewed = replace(package, times=replace(package.times, expires_at=NOW + timedelta(hours=1)))
+    assert watch.keeping(renewed) is Keeping.COCKPIT, "somebody has renewed it since"
+    watch.tried(package, None)
+    assert watch.keeping(package) is Keeping.COCKPIT
+
+
+def test_the_same_error_is_the_same_whatever_request_it_names() -> None:
+    notices = Notices()
+    for number in range(3):
+        notices.add(Notice(NOW, Tone.BAD, f"It was refused (request r-{number})", f"401 (request r-{number})"))
+    (notice,) = notices.newest_first()
+    assert notice.times == 3
+    assert "r-2" in notice.text
+    assert notices.unread == 1
+
+
+def test_a_lease_that_reached_its_absolute_end_was_not_left_unrenewed() -> None:
+    package = held(state=LeaseState.EXPIRED)
+    assert package.times is not None
+    over = ending(replace(package, times=replace(package.times, absolute_expires_at=package.times.expires_at)))
+    assert over is not None
+    assert over.why.startswith("it had reached its absolute end")
 
 
 def test_a_stopped_keeper_is_not_relied_on(keeper: Keeper, told: Told) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expb_tui.core.clock import Clock, boot_id
+from expb_tui.core.errors import SignInNeeded
 from expb_tui.core.locks import is_held
 from expb_tui.core.paths import state_dir
 
@@ -51,6 +52,11 @@ class KeeperProblem:
     tries: int
     cannot_read: bool = False
     """It has no way to the credential: none of these leases is renewed by it. Otherwise it goes on trying."""
+
+    @property
+    def hopeless(self) -> bool:
+        """No renewal can be expected of it: it cannot read the credential, or the service refuses it."""
+        return self.cannot_read or self.code == SignInNeeded.code
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ class KeeperState:
         if not self.running or self.opaque or self.silent(clock) or not held.kept:
             return False
         problem = self.problem_of(held)
-        if held.state == "renewal overdue" or (problem is not None and problem.cannot_read):
+        if held.state == "renewal overdue" or (problem is not None and problem.hopeless):
             return False
         return bool(held.profile_name) or self.has_token_of(held)
 

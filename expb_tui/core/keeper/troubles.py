@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 from expb_tui.core.clock import Clock
 from expb_tui.core.errors import ExpbError, FileProblem
@@ -28,6 +29,8 @@ class Troubles:
         """By package."""
         self._unread: dict[tuple[str, str, str], KeeperProblem] = {}
         """By profile file, profile, and package where no profile holds its token."""
+        self._ends: dict[str, datetime | None] = {}
+        """By package: the end of its lease when it was last looked at."""
         self._covered: set[str] = set()
         """Packages whose trouble is that of their credential."""
         self._journal = ("", 0.0)
@@ -47,7 +50,8 @@ class Troubles:
         else:
             before = self._tries.get(uid)
             self._tries[uid] = self._problem(error, before, package_id=uid)
-            if before is None or (before.code, before.cause) != (error.code, clean(error.cause)):
+            # Not by its words: they may name the request, which is another each time.
+            if before is None or before.code != error.code:
                 self._say(str(error))
 
     def journal(self, problem: ExpbError) -> None:
@@ -76,8 +80,9 @@ class Troubles:
         for key in self._unread.keys() - now.keys():
             self._say(f"{clean(key[1] or key[2])}: its credential can be used now, or is not needed any more")
         self._unread, self._covered = now, covered
-        known = {one.uid for one in kept}
-        self._tries = {uid: problem for uid, problem in self._tries.items() if uid in known}
+        before, self._ends = self._ends, {one.uid: one.expires_at for one in kept}
+        for uid in [uid for uid in self._tries if uid not in self._ends or _later(self._ends[uid], before.get(uid))]:
+            del self._tries[uid]  # over, or somebody else has renewed it
 
     def listed(self) -> tuple[KeeperProblem, ...]:
         """Everything, the oldest first."""
@@ -107,3 +112,7 @@ class Troubles:
             before.since if before else self._clock.now(),
             before.tries + 1 if before else 1,
         )
+
+
+def _later(end: datetime | None, before: datetime | None) -> bool:
+    return end is not None and before is not None and end > before

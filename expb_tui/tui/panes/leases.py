@@ -37,7 +37,7 @@ class LeasesPane(TablePane):
         held = bridge.held or ()
         if held is not self._known[0]:
             self._known = (held, {item.uid: item for item in held})
-        live = sum(1 for item in held if not item.state.ended)
+        live = sum(1 for item in held if not rows.over(item))
         self.state = self.count(plural(live, "lease"), bridge.keeper.words()) if held else ()
         self.empty = self._why_empty()
         table = self._rows.table(
