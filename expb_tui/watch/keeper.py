@@ -203,7 +203,7 @@ class KeeperWatch:
                 ("ended", str(before.pid if before else 0)),
                 "The keeper has ended",
                 how,
-                f"{self._instead()}; expb-tui keeper starts it again",
+                f"{self._instead()}; expb-tui keeper --detach starts it again",
             )
 
     def _instead(self) -> str:

@@ -17,6 +17,8 @@ from expb_tui.core import logind
 from expb_tui.core.doctor import asking, examination, files, host, multiplexers, terminal, terminals
 from expb_tui.core.doctor.model import AREAS, Answers, Check, Circumstances, Finding, Sight, State, healthy
 from expb_tui.core.errors import ExpbError, UsageError
+from expb_tui.core.keeper import state as keeper_state
+from expb_tui.core.keeper.state import KeeperState
 from expb_tui.core.leases.door import Door
 from expb_tui.core.leases.schema import MIGRATIONS
 from expb_tui.core.profiles.store import ProfileStore
@@ -275,6 +277,15 @@ def test_what_becomes_of_a_keeper_after_the_session(
     assert (found["keeper.kill-user-processes"].state, found["keeper.lingering"].state) == states
     if not lingers:
         assert found["keeper.lingering"].mend == "loginctl enable-linger"
+
+
+def test_a_keeper_that_was_stopped_is_no_good_state(here: Circumstances) -> None:
+    here.journal.parent.mkdir(parents=True, exist_ok=True)
+    keeper_state.write(here.journal.parent, KeeperState(end="idle"))
+    assert named(host.keeper(here))["keeper.process"].state is State.OK
+    keeper_state.write(here.journal.parent, KeeperState(end="stopped"))
+    found = named(host.keeper(here))["keeper.process"]
+    assert (found.state, found.mend) == (State.WARN, "expb-tui keeper --detach")
 
 
 def test_an_editor_that_is_not_there_is_named_with_its_line(here: Circumstances) -> None:

@@ -104,6 +104,10 @@ def _keeper(here: Circumstances, state: KeeperState) -> Finding:
     if here.settings is not None and here.settings.keeper == "off":
         says = f"none is started ({here.settings.source('keeper')}): leases are renewed while a cockpit is open"
         return Finding(name, State.WARN, says, 'unset EXPB_TUI_KEEPER, or keeper = "auto" in config.toml')
+    if state.end == "stopped":
+        return Finding(
+            name, State.WARN, "it was stopped: only an open cockpit renews leases", "expb-tui keeper --detach"
+        )
     return Finding(name, State.OK, "none runs; the cockpit and claims start it")
 
 
