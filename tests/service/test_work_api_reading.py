@@ -11,6 +11,11 @@ import pytest
 
 from expb_tui.core.api.failures import ApiProblem, BadAnswer
 from expb_tui.core.api.work import WorkApi
+from expb_tui.core.clock import SYSTEM_CLOCK
+from expb_tui.core.leases.context import Context
+from expb_tui.core.leases.credentials import Credentials
+from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.schema import Pin
 from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
@@ -103,6 +108,25 @@ async def test_a_claim_is_understood_wherever_the_token_stands(tmp_path: Path, b
         assert sent.path == "/v1/projects/prj-1/work-packages"
         assert sent.body == {"project_id": "prj-1", "role": "experimenter", "max_tasks": 2}
         assert sent.key == "key-1"
+
+
+async def test_numbers_beyond_all_measure_say_nothing_and_cost_no_token(tmp_path: Path) -> None:
+    lease = {"expiresAt": "2026-10-05T11:15:00+02:00", "leaseSeconds": 10**30, "renewals": 2**70}
+    body = ENVELOPE | {
+        "metadata": {"uid": "wp-1", "version": 2**70},
+        "status": {**ENVELOPE["status"], "lease": lease},
+        "leaseToken": "the-token",
+    }
+    store, journal = ProfileStore(tmp_path / "profiles.json"), Journal(tmp_path / "journal.db")
+    context = Context(journal, Credentials(store), WorkApi(), SYSTEM_CLOCK, 1.0)
+    async with talking(tmp_path, always(Reply(201, body))) as (_, session):
+        answer = await context.api.claim(session, "prj-1", "experimenter", 1, key="key-1")
+        row = await journal.merge(context.row_of(answer, Pin(session.endpoint, "a", "b", "", AGENT, "")))
+    assert row.token == SecretStr("the-token")
+    assert row.version == 0
+    assert row.times is not None
+    assert row.times.lease_seconds < 1e9
+    await journal.aclose()
 
 
 NO_TASKS = ENVELOPE | {"status": {"phase": "active", "tasks": []}}

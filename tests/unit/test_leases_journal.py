@@ -145,6 +145,14 @@ async def test_a_journal_there_is_not_even_created(tmp_path: Path, monkeypatch: 
     await journal.aclose()
 
 
+async def test_an_answer_without_a_version_is_not_older(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    await journal.merge(package_row(version=3))
+    kept = await journal.merge(package_row(version=0, token=SecretStr("rotated"), renewals=7))
+    assert (kept.version, kept.token, kept.renewals) == (3, SecretStr("rotated"), 7)
+    await journal.aclose()
+
+
 async def test_a_lower_version_is_ignored_and_a_token_never_lost(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.db")
     first = await journal.merge(package_row(version=3, renewals=2))

@@ -37,6 +37,8 @@ ROUTES: Mapping[str, str] = {
 }
 """The paths of the work API by what they are for; the settings' table ``routes`` overrides them by these names."""
 
+LARGEST_COUNT = 2**53
+"""A version or count beyond it says nothing: it is no number that JSON carries safely."""
 _TOKEN_KEYS = ("leaseToken", "lease_token", "token")
 _WRAPPERS = ("resource", "package")
 
@@ -58,9 +60,11 @@ class PackageAnswer:
     def version(self) -> int:
         """From the envelope, else from the ETag; 0 where neither tells."""
         if self.package is not None and self.package.metadata.version is not None:
-            return self.package.metadata.version
-        digits = (self.answer.etag or "").strip('"')
-        return int(digits) if digits.isdigit() else 0
+            told = self.package.metadata.version
+        else:
+            digits = (self.answer.etag or "").strip('"')
+            told = int(digits) if digits.isdecimal() and len(digits) < 20 else 0
+        return told if 0 <= told <= LARGEST_COUNT else 0
 
     @property
     def says_empty(self) -> bool:

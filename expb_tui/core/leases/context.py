@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from expb_tui.core.api.work import PackageAnswer, WorkApi
+from expb_tui.core.api.work import LARGEST_COUNT, PackageAnswer, WorkApi
 from expb_tui.core.clock import Clock, boot_id
 from expb_tui.core.leases.credentials import Credentials
 from expb_tui.core.leases.journal import Journal
@@ -19,6 +19,9 @@ from expb_tui.core.leases.schema import Intent, PackageRow, Pin
 if TYPE_CHECKING:
     from expb_tui.core.leases.saving import Saver
     from expb_tui.core.profiles.session import Session
+
+_LONGEST = 366 * 86_400.0
+"""Seconds: a length of lease beyond it is not believed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Context:
             answer.token,
             answer.document,
             self._times(answer) if lease else None,
-            lease.renewals if lease else 0,
+            min(max(0, lease.renewals), LARGEST_COUNT) if lease else 0,
             now,
             now,
         )
@@ -78,7 +81,9 @@ class Context:
         sent = answer.answer.sent_ticks
         sent_wall = self.clock.now() - timedelta(seconds=max(0.0, self.clock.ticks() - sent))
         date = answer.answer.date or sent_wall
-        length = lease.lease_seconds or max(1.0, (lease.expires_at - date).total_seconds())
+        length = float(lease.lease_seconds or 0) if (lease.lease_seconds or 0) <= _LONGEST else 0.0
+        if length <= 0:
+            length = max(1.0, (lease.expires_at - date).total_seconds())
         return LeaseTimes(lease.expires_at, lease.absolute_expires_at, float(length), date, sent_wall, sent, boot_id())
 
     def intent(

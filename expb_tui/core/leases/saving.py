@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.errors import ExpbError, FileProblem, place_of
 from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import NotJournaled
 from expb_tui.core.leases.schema import PackageRow, merged, tasks_in
@@ -91,6 +91,11 @@ class Saver:
             kept = await writing
         except ExpbError as problem:
             self._refuse(problem)
+            await asyncio.sleep(_AGAIN)
+            return
+        except Exception as defect:  # whoever waits must hear of a fault of ours, and renewals go on
+            what = f"The journal {self._journal.path} cannot be written"
+            self._refuse(FileProblem(what, cause=f"internal error: {place_of(defect)}", next_step="Please report this"))
             await asyncio.sleep(_AGAIN)
             return
         self.problem = None

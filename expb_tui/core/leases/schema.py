@@ -214,12 +214,13 @@ def merged(old: PackageRow | None, new: PackageRow) -> PackageRow:
     """
     if old is None:
         return _wiped(new)
-    if new.version < old.version:
+    if 0 < new.version < old.version:  # 0: it tells no version, and is what came last
         gains = old.token is None and new.token is not None and old.phase not in ENDED_PHASES
         return replace(old, token=new.token, lost_code="", lost_reason="") if gains else old
     result = replace(
         new,
         id=old.id,
+        version=max(old.version, new.version),
         pin=old.pin,
         project_name=new.project_name or old.project_name,
         phase=new.phase or old.phase,
