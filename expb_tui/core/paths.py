@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
 
 APP = "expb-tui"
@@ -42,11 +43,18 @@ def config_dir() -> Path:
     return Path(named) if named else user_config_root() / APP
 
 
+def pin_folders(environ: MutableMapping[str, str]) -> None:
+    """Make the folders that the environment names absolute, for a process that lives in another working folder."""
+    for name in ("EXPB_TUI_STATE_DIR", "EXPB_TUI_CONFIG_DIR", "EXPBENCH_PROFILES", "EXPBENCH_AGENT_TOKEN_FILE"):
+        if environ.get(name):
+            environ[name] = os.path.abspath(environ[name])
+
+
 def state_root() -> Path:
     """``EXPB_TUI_STATE_DIR``, else the platform's state directory."""
     named = os.environ.get("EXPB_TUI_STATE_DIR")
     if named:
-        return Path(named)
+        return Path(named).absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / APP
     return _home_or("XDG_STATE_HOME", ".local", "state") / APP

@@ -16,6 +16,7 @@ from expb_tui.core.keeper import service, spawn
 from expb_tui.core.keeper.control import Control, ask
 from expb_tui.core.keeper.log import Log
 from expb_tui.core.keeper.tokens import LentToken
+from expb_tui.core.paths import pin_folders, state_root
 from expb_tui.core.settings import Settings
 
 
@@ -173,3 +174,14 @@ def test_memory_is_private() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "0 (0, 0)\n"
+
+
+def test_a_relative_state_folder_is_the_same_one_from_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EXPB_TUI_STATE_DIR", "state")
+    assert state_root() == tmp_path / "state"
+    environ = {"EXPB_TUI_STATE_DIR": "state", "EXPBENCH_PROFILES": "", "HOME": "h"}
+    pin_folders(environ)
+    assert environ == {"EXPB_TUI_STATE_DIR": str(tmp_path / "state"), "EXPBENCH_PROFILES": "", "HOME": "h"}

@@ -94,6 +94,11 @@ async def test_pauses_grow_while_there_is_time_and_a_service_that_asks_for_one_g
         place.clock.seconds += waits[-1] + 0.01
     assert [wait for wait in waits if not 0.7 < wait < 18.1] == []
     assert waits[0] < waits[2] < waits[4]
+    lease.tries = 5_000  # an outage of a day
+    place.schedule.take_due()
+    place.schedule.failed(lease)
+    assert 0.7 < (place.schedule.next_due() or 0.0) < 18.1
+    place.clock.seconds += 18.2
     asked = ApiProblem("POST /x", 429, "rate-limited", retry_after=60.0)
     place.schedule.take_due()
     place.schedule.failed(lease, asked)

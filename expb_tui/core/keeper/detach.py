@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from expb_tui.core.keeper.log import Log
+from expb_tui.core.paths import pin_folders
 
 _PATIENCE = 30.0
 """Seconds in which the child must have said how its start went."""
@@ -35,6 +36,7 @@ def fork_away(log: Log) -> tuple[Tell | None, dict[str, Any]]:
         return None, _heard(reading)
     os.close(reading)
     os.setsid()
+    pin_folders(os.environ)
     os.chdir("/")
     log.take_streams()
 

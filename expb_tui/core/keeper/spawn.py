@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.core.errors import ExpbError
-from expb_tui.core.paths import state_dir
+from expb_tui.core.paths import pin_folders, state_dir
 from expb_tui.core.secret import environ_for_helpers
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ async def _running(settings: Settings, folder: Path) -> Ensured:
 async def _start(settings: Settings) -> dict[str, Any]:
     """What ``keeper --detach`` says: in a unit of its own where systemd gives one, else only in its own session."""
     environ = environ_for_helpers(os.environ)
+    pin_folders(environ)
     if settings.insecure_http:
         environ["EXPB_TUI_INSECURE_HTTP"] = "true"
     plain = command("keeper", "--detach", "--output=json")

@@ -184,7 +184,7 @@ class Schedule:
 
     def failed(self, lease: Lease, problem: ExpbError | None = None) -> None:
         """A try has failed: the next one comes after a pause that grows, but never too late (hazards 10)."""
-        pause = min(_FIRST_PAUSE * 2.0**lease.tries, _LONGEST_PAUSE) * _SPREAD.uniform(0.8, 1.2)
+        pause = min(_FIRST_PAUSE * 2.0 ** min(lease.tries, 16), _LONGEST_PAUSE) * _SPREAD.uniform(0.8, 1.2)
         asked = problem.retry_after if isinstance(problem, ApiProblem) else None
         left = lease.remaining(self._clock)
         lease.tries += 1
