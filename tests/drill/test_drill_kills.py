@@ -32,6 +32,7 @@ def visit(
         killed = act(place, kill_at=point)
         assert killed.killed, f"not reached any more: {point}\n{killed.err}"
         visited.append(point)
+        drill.settle()
         check(place, point)
         drill.clear()
     assert not_visited(first.points, visited) == []
@@ -130,6 +131,7 @@ def test_a_renewal_of_the_keeper(drill: Drill) -> None:
         before = drill.renewals()
         again = drill.place(place, **same)
         assert again.run("keeper", kill_at=point).killed, point
+        drill.settle()
         (state,) = drill.truthful(again).values()
         assert state in ("active", "renewal overdue"), point
         assert drill.renewals() != before

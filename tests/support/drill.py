@@ -20,6 +20,7 @@ from expb_tui.core.leases.model import Receipt
 from expb_tui.server.context import Unit
 from expb_tui.server.research.kinds import ROLES_KIND
 from expb_tui.server.store.research_tables import hypotheses, research_settings
+from tests.support.keeper import until
 from tests.support.loopback import FaultyWay, Loopback
 from tests.support.operators import environment, profiles_file
 from tests.support.recorded import Forks, Place, Ran
@@ -85,6 +86,10 @@ class Drill:
         """When the first lease ends, in the service's Unix time."""
         active = [item for item in self.packages() if item["status"]["phase"] == "active"]
         return min(datetime.fromisoformat(item["status"]["lease"]["expiresAt"]).timestamp() for item in active)
+
+    def settle(self) -> None:
+        """Wait until the service is through with what a killed one had sent: its death calls nothing back."""
+        until(self.server.busy, lambda busy: not busy)
 
     def clear(self) -> None:
         """Withdraw what is still assigned."""

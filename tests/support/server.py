@@ -30,6 +30,8 @@ PASSWORD = "correct horse battery staple"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 CLIENT_ID = "expbctl"
 _START_SECONDS = 20.0
+_OPEN = ("01", "08")
+"""Established, and closed by the other side alone, in the kernel's numbers of TCP states."""
 
 
 def settings_for(database: str, **changes: Any) -> ServerSettings:
@@ -136,6 +138,12 @@ class LocalServer:
         """Move the server's clock forward; the ``Date`` header stays with the host's."""
         self.services.database.clock_offset += timedelta(seconds=seconds)
 
+    def busy(self) -> bool:
+        """Whether requests are on their way into it or being answered, those of processes now dead included."""
+        # In this order: what has been read off a connection has its task before that connection is let go of.
+        serving = self.running._server
+        return connected(self.running.address.port) or (serving is not None and bool(serving.server_state.tasks))
+
     def stop(self) -> None:
         """End it and wait for that; a second time does nothing."""
         self.running.stop()
@@ -148,6 +156,12 @@ ServerFactory = Callable[..., LocalServer]
 
 ``demo`` says what a given database holds already; otherwise it is seeded, unless ``seed_demo`` is off.
 """
+
+
+def connected(port: int) -> bool:
+    """Whether the kernel has a connection at that port which its server has not let go of, accepted yet or not."""
+    sockets = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
+    return any(int(local.rpartition(":")[2], 16) == port and state in _OPEN for _, local, _, state, *_ in sockets)
 
 
 def hidden_fields(page: str) -> dict[str, str]:
