@@ -42,7 +42,7 @@ async def test_rows_are_filled_in_and_others_left_alone(tmp_path: Path) -> None:
     form = form_of("experimenter")
     rows = [{"kind": "artifact", "path": "report.json"}, {"kind": "revision", "name": "target", "revision": "9f2c1ab"}]
     values = await complete(form, form.defaults() | FILLED["experimenter"] | {"evidence": rows}, folder=tmp_path)
-    assert form.to_output(values)["result"]["evidence"] == [
+    assert form.to_body(values)["output"]["result"]["evidence"] == [
         {
             "kind": "artifact",
             "name": "report.json",
@@ -136,7 +136,7 @@ async def test_a_patch_file_gives_content_digest_and_changes(tmp_path: Path) -> 
     values = form.defaults() | FILLED["integrator"] | {"delivery": "patch", "patch_file": "change.diff", "changes": []}
     done = await complete(form, values, folder=tmp_path)
     assert done[PATCH_TEXT] == GIT_PATCH
-    change_set = form.to_output(done)["integration"]["changeSet"]
+    change_set = form.to_body(done)["output"]["integration"]["changeSet"]
     assert change_set["patch"]["sha256"] == hashlib.sha256(GIT_PATCH.encode()).hexdigest()
     assert {"path": "b.py", "action": "rename", "fromPath": "a.py"} in change_set["changes"]
     assert form.problems(done) == {}

@@ -203,10 +203,10 @@ def test_fields_of_another_verdict_are_neither_shown_nor_sent() -> None:
     form = form_of("hypothesis-reviewer")
     values = form.defaults() | FILLED["hypothesis-reviewer"] | {"verdict": "accept"}
     assert not {"combine_with", "refined_statement"} & {field.key for field in form.visible(values)}
-    assert form.to_output(values)["review"].keys() == {"hypothesisId", "verdict", "rationale"}
+    assert form.to_body(values)["output"]["review"].keys() == {"hypothesisId", "verdict", "rationale"}
     refine = values | {"verdict": "refine", "combine_with": []}
     assert form.problems(refine) == {}
-    assert "combineWith" not in form.to_output(refine)["review"]
+    assert "combineWith" not in form.to_body(refine)["output"]["review"]
 
 
 def test_constraints_show_their_bound_and_say_whether_they_are_satisfied() -> None:
@@ -277,7 +277,7 @@ def test_what_the_task_does_not_name_is_asked_for() -> None:
     assert asked <= {field.key for field in form.fields if field.required}
     values = form.defaults() | FILLED["experimenter"]
     values |= {"experiment_id": "exp-9", "measure_name": "p95_ms", "measure_unit": "ms"}
-    assert form.to_output(values)["result"]["experimentId"] == "exp-9"
+    assert form.to_body(values)["output"]["result"]["experimentId"] == "exp-9"
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -308,7 +308,9 @@ def test_a_constraint_of_a_later_contract_is_judged_by_the_operator() -> None:
     }
     form = form_of("experimenter", task)
     values = form.defaults() | {"constraint_1": "3", "constraint_1_satisfied": True}
-    assert form.to_output(values)["result"]["constraints"] == [{"value": 3, "satisfied": True, "name": "q", "unit": ""}]
+    assert form.to_body(values)["output"]["result"]["constraints"] == [
+        {"value": 3, "satisfied": True, "name": "q", "unit": ""}
+    ]
 
 
 def test_an_unknown_role_has_no_form() -> None:
@@ -359,7 +361,7 @@ def test_other_lines_are_no_changes(line: str) -> None:
 def test_a_patch_is_sent_with_its_digest() -> None:
     form = form_of("integrator")
     values = form.defaults() | FILLED["integrator"] | {"delivery": "patch", "patch_file": "x.diff", PATCH_TEXT: "a\n"}
-    patch = form.to_output(values)["integration"]["changeSet"]["patch"]
+    patch = form.to_body(values)["output"]["integration"]["changeSet"]["patch"]
     assert patch["sha256"] == "87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"
     assert form.problems(values) == {}
     unread = {key: value for key, value in values.items() if key != PATCH_TEXT} | {"changes": []}

@@ -199,7 +199,6 @@ class Desk:
                 intent.role,
                 intent.package_uid,
                 intent.task_id,
-                intent.created_wall,
                 intent.owner.alive() and not intent.given_up,
             )
             for intent in await self.journal.open_intents()

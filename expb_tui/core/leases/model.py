@@ -270,7 +270,6 @@ class PendingRequest:
     role: str
     package_id: str
     task_id: str
-    sent_at: datetime
     waiting: bool
     """A live process still waits for the answer."""
 

@@ -64,7 +64,6 @@ class PollState:
     text: str
     next_poll: float
     """Seconds until the next poll, 0 at an end."""
-    seconds_left: float
 
 
 class DeviceLogin:
@@ -142,9 +141,9 @@ class DeviceLogin:
         while True:
             left = self._expires(device) - self._clock.ticks()
             if left <= 0:
-                yield PollState("expired", "the code has expired", 0.0, 0.0)
+                yield PollState("expired", "the code has expired", 0.0)
                 return
-            yield PollState(kind, text, min(wait, left), left)
+            yield PollState(kind, text, min(wait, left))
             if not await self._waited(min(wait, left)):
                 return
             left = self._expires(device) - self._clock.ticks()
@@ -154,10 +153,10 @@ class DeviceLogin:
                 answer = await self._ask(device, left)
             except ApiProblem as problem:
                 if problem.code == "access_denied":
-                    yield PollState("denied", "the request was denied in the browser", 0.0, left)
+                    yield PollState("denied", "the request was denied in the browser", 0.0)
                     return
                 if problem.code == "expired_token":
-                    yield PollState("expired", "the code has expired", 0.0, 0.0)
+                    yield PollState("expired", "the code has expired", 0.0)
                     return
                 kind, text, interval, wait = _after(problem, interval, wait, SLOW_DOWN_STEP)
             except RequestFailure as failure:
@@ -170,7 +169,7 @@ class DeviceLogin:
                     await self._revoke(answer.refresh_token.get_secret_value())
                     return
                 await self._accept(answer)
-                yield PollState("approved", "approved", 0.0, left)
+                yield PollState("approved", "approved", 0.0)
                 return
 
     def cancel(self) -> None:

@@ -169,11 +169,6 @@ class Form:
                     _put(body, asked.wire_path.removesuffix("value") + "satisfied", constraint.holds(number))
         return body
 
-    def to_output(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The role's output alone; empty for a failed outcome."""
-        output: dict[str, Any] = self.to_body(values).get("output", {})
-        return output
-
     def by_key(self, problems: Mapping[str, str]) -> dict[str, str]:
         """Problems by path of the body (a server's ``fields``) by field key; ``""`` for what fits no field."""
         out: dict[str, str] = {}
