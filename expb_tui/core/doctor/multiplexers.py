@@ -64,13 +64,14 @@ def tmux(here: Circumstances) -> list[Finding]:
     ]
 
 
-def _ask_tmux(here: Circumstances) -> _Told | None:
-    program = shutil.which("tmux", path=here.environ.get("PATH"))
+def _ask(here: Circumstances, name: str, *words: str) -> subprocess.CompletedProcess[str] | None:
+    """The operator's own program with our own words; None where there is none or it does not answer in time."""
+    program = shutil.which(name, path=here.environ.get("PATH"))
     if program is None:
         return None
     try:
-        done = subprocess.run(  # noqa: S603 - the operator's own tmux with our own words
-            [program, "display-message", "-p", _ASKED],
+        return subprocess.run(  # noqa: S603 - see above
+            [program, *words],
             env=environ_for_helpers(here.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -80,8 +81,14 @@ def _ask_tmux(here: Circumstances) -> _Told | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
+
+
+def _ask_tmux(here: Circumstances) -> _Told | None:
+    done = _ask(here, "tmux", "display-message", "-p", _ASKED)
+    if done is None or done.returncode != 0:
+        return None
     fields = done.stdout.rstrip("\n").split("|", len(_Told._fields) - 1)
-    return _Told(*fields) if done.returncode == 0 and len(fields) == len(_Told._fields) else None
+    return _Told(*fields) if len(fields) == len(_Told._fields) else None
 
 
 def _line(words: str) -> str:
@@ -175,22 +182,8 @@ def screen(here: Circumstances) -> list[Finding]:
 
 
 def _screen_version(here: Circumstances) -> Finding:
-    program = shutil.which("screen", path=here.environ.get("PATH"))
-    told = ""
-    if program is not None:
-        try:
-            told = subprocess.run(  # noqa: S603 - the operator's own screen
-                [program, "-v"],
-                env=environ_for_helpers(here.environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LIMIT,
-            ).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            told = ""
-    number = version(told)
+    done = _ask(here, "screen", "-v")  # exits with 1 in some versions, answer and all
+    number = version(done.stdout if done else "")
     if not number:
         return Finding("screen.version", State.UNKNOWN, "STY is set, but screen does not answer", "screen -v")
     words = ".".join(map(str, number))
