@@ -6,12 +6,15 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
 import time
 
 import pytest
 
+from expb_tui.core.api import channels
 from expb_tui.core.api.transport import BadAnswer, Transport, Unreachable
 from expb_tui.core.secret import SecretStr
+from tests.support.keeper import until
 from tests.support.raw_server import Request, answering, raw_server, response
 
 TOKEN = SecretStr("planted-token")
@@ -165,6 +168,53 @@ async def test_what_is_no_plain_answer_is_not_believed(sent: bytes) -> None:
             assert caught.value.outcome_unknown
             assert caught.value.code != "timeout"
         assert server.connections == 2, "a connection that said such a thing is not used again"
+        await transport.aclose()
+
+
+async def test_connections_that_are_not_needed_any_more_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "_IDLE", 0.1)
+    ends: list[bytes] = []
+
+    def handler(request: Request, connection: socket.socket) -> None:
+        time.sleep(0.05)
+        connection.sendall(response("200 OK", b"{}"))
+        ends.append(connection.recv(1))
+
+    with raw_server(handler) as server:
+        transport = Transport(server.address)
+        await asyncio.gather(*(post(transport) for _ in range(4)))
+        assert await asyncio.to_thread(until, lambda: len(ends), lambda count: count == server.connections)
+        assert set(ends) == {b""}
+        await transport.aclose()
+
+
+async def test_of_large_answers_one_is_read_at_a_time() -> None:
+    large, first = b'{"a": "' + b"x" * (6 << 20) + b'"}', threading.Event()
+    sent: list[int] = []
+
+    def handler(request: Request, connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        answer = response("200 OK", large)
+        if request.target.endswith("/first"):
+            connection.sendall(answer[: 1 << 20])
+            first.wait(20)
+            connection.sendall(answer[1 << 20 :])
+        else:
+            connection.sendall(answer)
+            sent.append(request.number)
+
+    with raw_server(handler) as server:
+        transport = Transport(server.address)
+        asked = [asyncio.create_task(post(transport, "/v1/first"))]
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        asked += [asyncio.create_task(post(transport, f"/v1/{number}")) for number in range(4)]
+        await asyncio.sleep(0.5)
+        assert sent == [], "the others wait for it in the sockets, not in our memory"
+        first.set()
+        assert all(await asyncio.gather(*asked))
+        assert len(sent) == 4
         await transport.aclose()
 
 

@@ -11,6 +11,7 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ from expb_tui.core.api.breakage import CONNECT_TIMEOUT
 _IDLE = 4.0
 """Seconds after which an unused connection is closed; servers do so after five, and that must not meet a request."""
 _CHUNK = 65_536
+_LARGE = 256 * 1024
+"""Bytes of one answer; of those that are larger one is read at a time: hundreds of them would fill the memory."""
 _LARGEST_HEAD = 100 * 1024
 _REFUSED = f"[Errno {errno.ECONNREFUSED}]"
 
@@ -76,6 +79,8 @@ class Channels:
         self._context = context
         self._authority = parts.netloc.encode("idna").decode() if not parts.netloc.isascii() else parts.netloc
         self._idle: list[_Channel] = []
+        self._weeding: asyncio.TimerHandle | None = None
+        self._large = asyncio.Lock()
 
     async def exchange(
         self, method: str, target: str, headers: Sequence[tuple[str, str]], content: bytes, *, largest: int
@@ -87,7 +92,8 @@ class Channels:
         channel = self._take() or await self._connect()
         done = False
         try:
-            head = await self._on(channel, method, target, headers, content, largest)
+            async with AsyncExitStack() as alone:
+                head = await self._on(channel, method, target, headers, content, largest, alone)
             done = channel.protocol.our_state is channel.protocol.their_state is h11.DONE
         finally:
             if done:
@@ -99,6 +105,8 @@ class Channels:
     async def aclose(self) -> None:
         """Close what is not in use; exchanges under way close their own."""
         idle, self._idle = self._idle, []
+        if self._weeding is not None:
+            self._weeding.cancel()
         for channel in idle:
             channel.close()
         await asyncio.sleep(0)  # a turn of the loop, in which their sockets are closed
@@ -113,12 +121,19 @@ class Channels:
 
     def _put_back(self, channel: _Channel) -> None:
         channel.protocol.start_next_cycle()
-        now = asyncio.get_running_loop().time()
-        channel.idle_since = now
+        channel.idle_since = asyncio.get_running_loop().time()
         self._idle.append(channel)
+        if self._weeding is None:
+            self._weed()
+
+    def _weed(self) -> None:
+        """Close what has been idle for too long, now and as long as anything is idle: a burst may be the last one."""
+        loop = asyncio.get_running_loop()
         # The last one put back is the first one taken, so that what is not needed grows old at the front.
-        while self._idle[0].idle_since < now - _IDLE:
+        while self._idle and self._idle[0].idle_since <= loop.time() - _IDLE:
             self._idle.pop(0).close()
+        due = self._idle[0].idle_since + _IDLE if self._idle else 0.0
+        self._weeding = loop.call_at(due, self._weed) if self._idle else None
 
     async def _connect(self) -> _Channel:
         try:
@@ -140,6 +155,7 @@ class Channels:
         headers: Sequence[tuple[str, str]],
         content: bytes,
         largest: int,
+        alone: AsyncExitStack,
     ) -> Head:
         send = channel.protocol.send
         every = [("host", self._authority), *headers, ("content-length", str(len(content)))]
@@ -162,6 +178,8 @@ class Channels:
                     size += len(event.data)
                     if size > largest:
                         raise TooLarge
+                    if size - len(event.data) <= _LARGE < size:
+                        await alone.enter_async_context(self._large)
                     parts.append(bytes(event.data))
                 elif isinstance(event, h11.EndOfMessage):
                     break

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from expb_tui.core.api.answers import LARGEST_ANSWER, Answer, Secrets, content_of, date_of, parsed, too_large
+from expb_tui.core.api.answers import Answer, Secrets, content_of, date_of, parsed, too_large
 from expb_tui.core.api.breakage import CONNECT_TIMEOUT, failure_of, interrupted, transport_errors, unreachable
 from expb_tui.core.api.endpoint import check_endpoint, is_loopback
 from expb_tui.core.api.failures import (
@@ -54,6 +54,8 @@ _LONGEST_RETRY_AFTER = 5.0
 """A longer ``Retry-After`` is for the person, not for a retry behind their back. Seconds."""
 _SECRETS = "expb_tui.secrets"
 """Where a request carries its ``Secrets`` (httpx's extensions are for such things)."""
+_LARGEST_IN_BULK = 8 * 1024 * 1024
+"""Bytes of an answer to one of very many requests."""
 _BUSY = (502, 503, 504)
 _JITTER = random.SystemRandom()
 ResultT = TypeVar("ResultT")
@@ -262,7 +264,7 @@ class Transport:
         sent = self._clock.ticks()
         try:
             async with self._patience(seconds):
-                got = await channels.exchange(method, target, every, content, largest=LARGEST_ANSWER)
+                got = await channels.exchange(method, target, every, content, largest=_LARGEST_IN_BULK)
         except Interrupted as broken:
             raise interrupted(self.endpoint, name, broken) from broken.__cause__
         except TooLarge:
