@@ -127,6 +127,8 @@ def freshness(snapshot: Snapshot, clock: Clock, glyphs: Glyphs = UNICODE) -> Fre
     old = "never" if words is None else words.text if words.text == "now" else f"{words.text} ago"
     change = words.next_change if words else None
     state = snapshot.state.value
+    if snapshot.waiting_since is not None and words is not None:
+        return Freshness(Cell(f"{glyphs.more} {words.text} old, no answer yet", Tone.WARN), change)
     if state == "fresh":
         by = "live events" if snapshot.source == "events" else "polling"
         return Freshness(Cell(f"{glyphs.ok} {old}, {by}", Tone.DIM), change)

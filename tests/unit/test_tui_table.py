@@ -256,3 +256,58 @@ async def test_a_text_wraps_and_scrolls_and_keeps_its_place() -> None:
         assert widget.top == 0
         await pilot.pause()
         assert "short" in screen(pilot)[1]
+
+
+async def test_a_cursor_that_nobody_placed_stays_in_sight_when_its_row_sinks_to_the_end() -> None:
+    given = table(60)
+    widget = Counting(given)
+    async with shown(widget) as pilot:
+        assert (widget.current_key, widget.top) == ("k0", 0)
+        widget.set_table(Table(COLUMNS, (*given.rows[1:], given.rows[0])))
+        await pilot.pause()
+        assert (widget.current_key, widget.top) == ("k1", 0), "the rows next in danger stay in sight"
+
+
+async def test_rows_in_sight_are_not_carried_off_with_the_row_under_the_cursor() -> None:
+    given = table(60)
+    widget = Counting(given)
+    async with shown(widget) as pilot:
+        await pilot.press("j")
+        widget.set_table(Table(COLUMNS, (given.rows[0], *given.rows[2:], given.rows[1])))
+        await pilot.pause()
+        assert (widget.current_key, widget.top) == ("k1", 0), "what was chosen stays chosen"
+        await pilot.press("k")
+        assert widget.current_key == "k20", "the next step goes on from what is in sight"
+        assert widget.top == 0
+    widget = Counting(given)
+    async with shown(widget) as pilot:
+        for _ in range(30):
+            await pilot.press("j")
+        first = widget.rows[widget.top].key
+        new = tuple(row(number) for number in range(100, 105))
+        widget.set_table(Table(COLUMNS, (*new, *given.rows)))
+        await pilot.pause()
+        assert (widget.rows[widget.top].key, widget.current_key) == (first, "k30"), "new rows above move nothing"
+
+
+async def test_columns_keep_their_width_when_the_same_rows_change_places() -> None:
+    widget = Counting(Table(COLUMNS, (row(1, "3m 33s"), row(2))))
+    async with shown(widget) as pilot:
+        before = screen(pilot)[1].index("NAME")
+        widget.set_table(Table(COLUMNS, (row(2), row(1, "75s"))))
+        await pilot.pause()
+        assert screen(pilot)[1].index("NAME") == before
+
+
+async def test_the_border_says_what_warns_before_anything_else() -> None:
+    widget = Counting(table(3))
+    count, old = Cell("93 tasks", Tone.DIM), Cell("! stale, 45s ago", Tone.WARN)
+    widget.state = (count, Cell("  "), old)
+    for width, told in ((60, "93 tasks  ! stale, 45s ago"), (36, "─ ! stale, 45s ago ─"), (28, "─ ! stale, 4⋯ ─")):
+        async with shown(widget, size=(width, 10)) as pilot:
+            assert told in screen(pilot)[0], width
+        widget = Counting(table(3))
+        widget.state = (count, Cell("  "), old)
+    widget.state = (count, Cell("  "), Cell("✓ 5s ago, polling", Tone.DIM))
+    async with shown(widget, size=(34, 10)) as pilot:
+        assert "─ 93 tasks ─" in screen(pilot)[0]

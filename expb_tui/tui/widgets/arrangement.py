@@ -112,8 +112,9 @@ class Arrangement:
         else:
             rows = self._sorted(rows, self.sorted_by)
         self.rows = rows
-        if len(rows) != len(before) or any(
-            row is not old and row.key != old.key for row, old in zip(rows, before, strict=True)
+        if len(rows) != len(before) or (
+            any(row is not old and row.key != old.key for row, old in zip(rows, before, strict=True))
+            and {row.key for row in rows} != {row.key for row in before}
         ):
             self._widths = []
 
@@ -131,6 +132,14 @@ class Arrangement:
         grow(self._widths, self.rows, self._measured)
         self._measured = self.rows
         return self._widths
+
+    def steady(self, seen: Sequence[str], top: int) -> int:
+        """The first line that leaves most of ``seen`` where it is; ``top`` was the first one, and a head stays one."""
+        if top == 0 or seen == [row.key for row in self.rows[top : top + len(seen)]]:
+            return top
+        was = {key: top + index for index, key in enumerate(seen)}
+        moved = sorted(index - was[row.key] for index, row in enumerate(self.rows) if row.key in was)
+        return top + moved[len(moved) // 2] if moved else top
 
     def place_of(self, key: str, near: int = 0) -> int | None:
         """Where the row of that key is shown; ``near`` is where it was."""

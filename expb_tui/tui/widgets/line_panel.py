@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.widgets.acts import Acts
-from expb_tui.tui.widgets.lines import Line, Pen, fit, hung, width_of
+from expb_tui.tui.widgets.lines import Line, Pen, fit, hung, shortened, width_of
 from expb_tui.tui.widgets.look import Look, look_of
 
 _WHEEL = 3
@@ -225,11 +225,10 @@ class LinePanel(Acts, Widget, can_focus=True):
         width = self.size.width
         edge = palette.style("accent" if self.has_focus else "edge")
         pen.put(frame.top_left, edge, 1).put(glyphs.live if self.has_focus else frame.horizontal, edge, 1)
-        state_width = sum(width_of(cell.text) for cell in self.state)
         room = width - 4
         title = " ".join(part for part in (self.number, self.title) if part)
-        if width_of(title) + 2 + (state_width + 3 if state_width else 0) > room:
-            state_width = 0
+        state = shortened(self.state, room - width_of(title) - 5, glyphs.more)
+        state_width = sum(width_of(cell.text) for cell in state)
         if title:
             pen.put(" ", edge, 1)
             text = fit(title, min(width_of(title), max(0, room - 2)), glyphs.more)
@@ -239,7 +238,7 @@ class LinePanel(Acts, Widget, can_focus=True):
             pen.put(" ", edge, 1)
         if state_width:
             pen.fill(width - state_width - 4, edge, frame.horizontal).put(" ", edge, 1)
-            for text, tone in self.state:
+            for text, tone in state:
                 pen.put(text, palette.style(tone))
             pen.put(" ", edge, 1)
         pen.fill(width - 1, edge, frame.horizontal).put(frame.top_right, edge, 1)

@@ -6,7 +6,7 @@ jumps half a page, which keeps a slow link from falling behind.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from textual import events
 from textual.message import Message
@@ -55,6 +55,8 @@ class LineTable(LinePanel):
         """Whether keys go into the filter."""
         self._arrangement = Arrangement(table)
         self._range_from: int | None = None
+        self._placed = False
+        """Whether anybody has put the cursor where it is."""
         self._skip = 0
         self._shape = Shape((), (), False, ())
         self._shape_for: Hashable = None
@@ -100,21 +102,25 @@ class LineTable(LinePanel):
         return marked or ((self.current_key,) if self.current_key is not None else ())
 
     def set_table(self, table: Table) -> None:
-        """Show ``table``; equal rows are not drawn again."""
+        """Show ``table``; equal rows are not drawn again.
+
+        The rows in sight stay in sight: the cursor's own may leave it when the order changes, for others must not be
+        carried off with it.
+        """
         if table == self.table:
             return
-        before = self.current_key
+        before, seen = self.current_key, [row.key for row in self.rows[self.top : self.top + self.page]]
         if self.marks:
             self.marks &= {row.key for row in table.rows}
         self._arrangement.show(table)
-        self._arranged(before)
+        self._arranged(before, seen)
 
     def select(self, key: str) -> bool:
         """Put the cursor on the row of that key, if it is shown."""
         place = self._arrangement.place_of(key, self.cursor)
         if place is None:
             return False
-        self.move(place - self.cursor)
+        self._go(place)
         return True
 
     def view_state(self) -> ViewState:
@@ -138,14 +144,22 @@ class LineTable(LinePanel):
             (Cell("Esc shows all again; Backspace takes a letter back while you type.", Tone.DIM),),
         )
 
-    def _arranged(self, keep: str | None) -> None:
-        """Other rows are shown, or in another order: the cursor stays on the row ``keep`` where it is still there."""
+    def _arranged(self, keep: str | None, seen: Sequence[str] = ()) -> None:
+        """Other rows are shown, or in another order: the cursor stays on the row ``keep`` where it is still there.
+
+        ``seen``: the rows that were in sight and are to stay there; without, the cursor is brought into sight.
+        """
         self._shape_for = None
         place = None if keep is None else self._arrangement.place_of(keep, self.cursor)
         if place is not None:
             self.cursor = place
         self.cursor = max(0, min(self.cursor, len(self.rows) - 1))
-        self._follow()
+        if seen:
+            self.top = max(0, min(self._arrangement.steady(seen, self.top), len(self.rows) - self.page))
+            if not self._placed and self.cursor != self._in_sight:
+                self.cursor = self.top
+        else:
+            self._follow()
         self.update()
         if self.current_key != keep:
             self._tell()
@@ -213,6 +227,11 @@ class LineTable(LinePanel):
 
     # Moving
 
+    @property
+    def _in_sight(self) -> int:
+        """The place in sight that is nearest to the cursor, which data may have carried out of it."""
+        return max(0, min(max(self.top, min(self.cursor, self.top + self.page - 1)), len(self.rows) - 1))
+
     def _follow(self) -> None:
         """Bring the cursor into sight; a step over the edge jumps half a page."""
         page = self.page
@@ -224,10 +243,13 @@ class LineTable(LinePanel):
         self.top = max(0, min(self.top, len(self.rows) - page))
 
     def move(self, lines: int) -> None:
+        self._go(self._in_sight + lines)
+
+    def _go(self, place: int) -> None:
         if not self.rows:
             return
-        before = self.cursor
-        self.cursor = max(0, min(self.cursor + lines, len(self.rows) - 1))
+        before, self._placed = self.cursor, True
+        self.cursor = max(0, min(place, len(self.rows) - 1))
         self._follow()
         self.update()
         if self.cursor != before:
@@ -243,7 +265,7 @@ class LineTable(LinePanel):
         """A click selects; what a double click opens is the pane's Enter."""
         index = self.top + event.y - self._above()
         if 0 <= index < len(self.rows):
-            self.move(index - self.cursor)
+            self._go(index)
 
     def act_list_left(self) -> None:
         self._skip = max(0, self._skip - 1)
@@ -363,7 +385,7 @@ class LineTable(LinePanel):
     def _jump(self, step: int) -> None:
         place = self._arrangement.match(self.cursor, step)
         if place is not None:
-            self.move(place - self.cursor)
+            self._go(place)
 
     def act_list_next(self) -> None:
         self._jump(1)

@@ -13,6 +13,9 @@ from expb_tui.present.cells import Cell, Tone
 
 Line = tuple[Cell, ...]
 """One line of text as differently toned pieces."""
+_URGENT = (Tone.WARN, Tone.BAD)
+_APART = 2
+"""Cells between two pieces of a line that says several things."""
 _SIGN = 8
 """Cells up to which an indented first piece is a sign or a key, with its text beside it."""
 
@@ -37,6 +40,31 @@ def fit(text: str, width: int, more: str, *, right: bool = False) -> str:
     if width <= 0:
         return ""
     return set_cell_size(text, width - 1) + more
+
+
+def shortened(line: Line, width: int, more: str) -> Line:
+    """``line``, pieces with blank ones between, in at most ``width`` cells: what warns is left out last, and is cut."""
+    parts: list[list[Cell]] = [[]]
+    for cell in line:
+        if cell.text.isspace():
+            parts.append([])
+        else:
+            parts[-1].append(cell)
+
+    def urgency(part: list[Cell]) -> int:
+        return max((_URGENT.index(cell.tone) + 1 for cell in part if cell.tone in _URGENT), default=0)
+
+    def size(parts: list[list[Cell]]) -> int:
+        return sum(width_of(cell.text) for part in parts for cell in part) + _APART * (len(parts) - 1)
+
+    while size(parts) > width and len(parts) > 1:
+        least = min(map(urgency, parts))
+        parts.pop(max(place for place, part in enumerate(parts) if urgency(part) == least))
+    if size(parts) > width:
+        (cell, *_) = parts[0]
+        return (Cell(fit(cell.text, width, more), cell.tone),) if urgency(parts[0]) and width > _SIGN else ()
+    apart = Cell(" " * _APART, Tone.DIM)
+    return tuple(cell for place, part in enumerate(parts) for cell in ([apart, *part] if place else part))
 
 
 def wrap(line: Line, width: int, *, indent: int = 0) -> list[Line]:
