@@ -7,6 +7,7 @@ import os
 import signal
 from collections import deque
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from expb_tui import __version__
@@ -23,6 +24,7 @@ from expb_tui.plain.words import count, sentence, spoken
 from expb_tui.present.cells import Tone
 from expb_tui.watch.bridge import Bridge
 from expb_tui.watch.link import Link, LinkState, reason
+from expb_tui.watch.notices import Notices
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _KEPT_LINES = 200
 _TWICE = 2.0
 """Seconds within which a second ctrl+c leaves."""
+_SAME = timedelta(minutes=5)
+"""How long after it was told last the same trouble counts as new."""
 _FIRST = 10.0
 """Seconds that a command waits for what is not known yet at the start."""
 _GRACE = 3.0
@@ -58,6 +62,7 @@ class PlainSession:
         self._said = said
         self._heard: asyncio.Queue[str | None] = asyncio.Queue()
         self._told: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._notices = Notices()
         self._leases = LeaseChanges(self.numbers)
         self._work = WorkChanges()
         self._link: tuple[LinkState, str] | None = None
@@ -245,7 +250,13 @@ class PlainSession:
             self.say(text)
 
     def tell(self, notice: Notice) -> None:
-        """Tell what the bridge has noticed; a lease is named by its number too."""
+        """Tell what the bridge has noticed; a lease is named by its number too.
+
+        What goes on being so is said once: it is told again and again by renewals that fail for the same reason.
+        """
+        kept = self._notices.add(notice)
+        if kept.before is not None and kept.at - kept.before < _SAME:
+            return
         text = sentence(f"{notice.text}: {notice.cause}" if notice.cause else notice.text, notice.next_step)
         self.say(f"Lease {self.numbers.of(notice.row)}: {text}" if notice.row else text)
 

@@ -20,7 +20,7 @@ from expb_tui.present.cells import Tone
 from expb_tui.watch import link
 from expb_tui.watch.leases import LeaseWatch
 from expb_tui.watch.link import Link, LinkState
-from expb_tui.watch.notices import Notice, of_error
+from expb_tui.watch.notices import Notice, of_error, of_renewal
 from expb_tui.watch.pace import Pace, View
 
 if TYPE_CHECKING:
@@ -350,12 +350,16 @@ class Bridge:
         return session if session.explicit else None
 
     def _renewal_note(self, note: RenewalNote) -> None:
+        from expb_tui.core.leases.model import LeaseLost
+
         held = next((one for one in self.held or () if one.uid == note.package_id), None)
         if held is not None:
             self.keeper.tried(held, note.error)
             self.mark("leases", "link")
-        if note.error is not None:
+        if isinstance(note.error, LeaseLost):
             self._teller.tell(of_error(note.error, self.house.clock.now(), pane="leases", row=note.package_id))
+        elif note.error is not None:
+            self._teller.tell(of_renewal(held, note.error, self.house.clock.now(), tone=Tone.BAD))
 
     # What keys start
 

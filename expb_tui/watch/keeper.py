@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.keeping import Keeping, keeping_of, why_no_keeper
-from expb_tui.core.text import clean
 from expb_tui.present.cells import Cell, Glyphs, Tone
-from expb_tui.watch.notices import Notice, of_error
+from expb_tui.watch.notices import Notice, of_error, of_renewal
 
 if TYPE_CHECKING:
     from expb_tui.core.keeper.state import KeeperProblem, KeeperState
@@ -181,7 +180,7 @@ class KeeperWatch:
 
     def _tell_changes(self, before: KeeperState | None, state: KeeperState, held: Iterable[HeldPackage]) -> None:
         for problem in state.problems if state.running else ():
-            self._tell_problem(problem)
+            self._tell_problem(problem, next((one for one in held if one.uid == problem.package_id), None))
         if state.running and state.journal_problem:
             self._tell_once(
                 ("journal", state.journal_problem),
@@ -209,9 +208,12 @@ class KeeperWatch:
     def _instead(self) -> str:
         return "This cockpit renews its leases while it is open" if self.here else "Nothing renews its leases now"
 
-    def _tell_problem(self, problem: KeeperProblem) -> None:
-        key = (problem.package_id, problem.profile, problem.code, problem.what)
-        self._tell_once(key, problem.what, problem.cause, problem.next_step, row=problem.package_id)
+    def _tell_problem(self, problem: KeeperProblem, held: HeldPackage | None) -> None:
+        key = (problem.package_id, problem.profile, problem.code, problem.since.isoformat())
+        if key not in self._told:
+            self._told.add(key)
+            now = self._house.clock.now()
+            self._listener.tell(of_renewal(held, problem, now, tone=Tone.WARN, by=" by the keeper"))
 
     def _complain(self, error: ExpbError) -> None:
         key = ("start", error.code, error.what)
@@ -219,9 +221,7 @@ class KeeperWatch:
             self._told.add(key)
             self._listener.tell(of_error(error, self._house.clock.now(), tone=Tone.WARN))
 
-    def _tell_once(self, key: tuple[str, ...], what: str, cause: str, next_step: str, *, row: str = "") -> None:
-        if key in self._told:
-            return
-        self._told.add(key)
-        now = self._house.clock.now()
-        self._listener.tell(Notice(now, Tone.WARN, clean(what), clean(cause), clean(next_step), pane="leases", row=row))
+    def _tell_once(self, key: tuple[str, ...], what: str, cause: str, next_step: str) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self._listener.tell(Notice(self._house.clock.now(), Tone.WARN, what, cause, next_step, pane="leases"))

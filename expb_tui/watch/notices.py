@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.text import clean
 from expb_tui.present.cells import Glyphs, Tone
+
+if TYPE_CHECKING:
+    from expb_tui.core.keeper.state import KeeperProblem
+    from expb_tui.core.leases.model import HeldPackage
 
 KEPT = 500
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -34,6 +38,8 @@ class Notice(NamedTuple):
     """How often the same thing was told."""
     first: datetime | None = None
     """When it was told first; None where that is ``at``."""
+    before: datetime | None = None
+    """When it was told the last time; None where it was not."""
 
 
 class Notices:
@@ -51,7 +57,7 @@ class Notices:
         text, cause = (_REQUEST.sub("", words) for words in (notice.text, notice.cause))
         same = notice._replace(at=_NEVER, text=text, cause=cause)
         if (before := self._kept.pop(same, None)) is not None:
-            notice = notice._replace(times=before.times + 1, first=before.first or before.at)
+            notice = notice._replace(times=before.times + 1, first=before.first or before.at, before=before.at)
         elif len(self._kept) >= KEPT:
             oldest = next(iter(self._kept))
             del self._kept[oldest]
@@ -92,6 +98,22 @@ def of_error(error: ExpbError, at: datetime, *, tone: Tone = Tone.BAD, pane: str
     return Notice(at, tone, error.what, error.cause, error.next_step, error.code, pane, row)
 
 
+def of_renewal(
+    held: HeldPackage | None, problem: ExpbError | KeeperProblem, at: datetime, *, tone: Tone, by: str = ""
+) -> Notice:
+    """A renewal that failed: which lease first, then why, then what happens next. ``by``: who tried, in words."""
+    if held is None:
+        return Notice(at, tone, problem.what, problem.cause, problem.next_step, problem.code, "leases")
+    where = f" in {held.project_name}" if held.project_name else ""
+    text = f"The {held.role} lease{where} was not renewed{by}"
+    cause = f"{problem.what}: {problem.cause}" if problem.cause else problem.what
+    # What to check for a wrong id or address helps nobody who typed neither.
+    step = problem.next_step if problem.code in _FOR_A_PERSON else "It is tried again by itself until its end"
+    return Notice(at, tone, text, cause, step, problem.code, "leases", held.uid)
+
+
+_FOR_A_PERSON = (SignInNeeded.code, "unauthenticated", "role-not-authorized", "identity-inactive", "account-inactive")
+"""Refusals that trying again does not mend."""
 _SIGNS = {Tone.BAD: "bad", Tone.WARN: "warn", Tone.OK: "ok"}
 
 

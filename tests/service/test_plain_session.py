@@ -10,11 +10,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.support.cockpit import PROGRAM, environment, profiles_file
+from expb_tui.core.api.failures import ApiProblem
+from expb_tui.plain.session import PlainSession
+from expb_tui.plain.voice import Voice
+from expb_tui.present.cells import Tone
+from expb_tui.watch.notices import of_renewal
+from tests.support.cockpit import PROGRAM, environment, house_in, profiles_file
+from tests.support.held import held
 from tests.support.server import LocalServer
 from tests.support.terminal import Terminal, terminal
 
@@ -240,3 +247,29 @@ def test_it_loads_no_textual(environ: dict[str, str]) -> None:
         [sys.executable, "-c", script], input="list\nwork\n", env=environ, capture_output=True, text=True, timeout=60
     )
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+async def test_the_same_trouble_is_said_once_and_which_lease_it_is_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    read, write = os.pipe()
+    session = PlainSession(house_in(tmp_path))
+    session.voice = Voice(write, ascii_only=False, gone=lambda: None)
+    now = datetime.now(UTC)
+    for second in range(0, 700, 10):
+        problem = ApiProblem("POST /v1/work-packages/wp-1/renewals", 404, "not-found", request_id=f"r-{second}")
+        at = now + timedelta(seconds=second)
+        session.tell(of_renewal(held(), problem, at, tone=Tone.BAD))
+        if second == 300:
+            other = ApiProblem("POST /v1/work-packages/wp-1/renewals", 503, "busy")
+            session.tell(of_renewal(held(), other, at, tone=Tone.BAD))
+    session.voice.close()
+    os.close(write)
+    with os.fdopen(read) as said:
+        lines = said.read().splitlines()
+    await session.house.aclose()
+    assert [re.findall(r"Refused with \d+", line) for line in lines] == [["Refused with 404"], ["Refused with 503"]]
+    assert lines[0].startswith("Lease 1: The experimenter lease in checkout-latency was not renewed: ")
+    assert lines[0].endswith("It is tried again by itself until its end.")

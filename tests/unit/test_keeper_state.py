@@ -159,7 +159,7 @@ def test_a_trouble_is_logged_once_and_over_when_anybody_has_renewed_the_lease() 
     kept = KeptPin("wp-1", Pin("https://bench.example.test", "a", "g", "c", "p", "/p.json"), AT, "")
     troubles.credentials([kept], lambda _: None)
     for number in range(3):
-        error = ExpbError(f"POST /renew was refused with 503 busy (request r-{number})", code="busy")
+        error = ExpbError(f"Refused with 503 busy: POST /renew (request r-{number})", code="busy")
         troubles.note(RenewalNote("wp-1", error))
     troubles.credentials([kept], lambda _: None)
     assert [one.tries for one in troubles.listed()] == [3]

@@ -63,7 +63,8 @@ class ApiProblem(RequestFailure):
         documented: bool = False,
     ) -> None:
         """``request`` is method and path; every text is cleaned already."""
-        what = f"{request} was refused with {status} {code}"
+        # The request comes last: where there is little room, its path is what a person can do without.
+        what = f"Refused with {status} {code}: {request}"
         if request_id:
             what += f" (request {request_id})"
         named = "; ".join(f"{path}: {message}" for path, message in (fields or {}).items())
