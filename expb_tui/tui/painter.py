@@ -37,6 +37,8 @@ _RANGES = (
 )  # fmt: skip
 _NARROW = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
 """Characters that take one cell on every terminal."""
+_ONE_CELL = _NARROW | {""}
+"""With the second half of a wide one."""
 _WIDE = ((0x3041, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF60))
 """Ranges of characters that take two cells on every terminal."""
 _JOINER = "\u200d"
@@ -116,9 +118,11 @@ class Painter:
         by_line = self._drawn(pieces)
         if len(by_line) < _SMALL:
             return by_line
-        # A colour costs twenty bytes, a jump eight: all of one ink, then all of the next.
+        # A colour costs twenty bytes, a jump eight: all of one ink, then all of the next. Where a cell may spill over,
+        # what follows it has to come after it.
         order = {ink: place for place, ink in enumerate(dict.fromkeys(piece.ink for piece in pieces))}
-        by_ink = self._drawn(sorted(pieces, key=lambda piece: order[piece.ink]))
+        spilling = {piece.y for piece in pieces if "\x1b" in piece.text}
+        by_ink = self._drawn(sorted(pieces, key=lambda piece: -1 if piece.y in spilling else order[piece.ink]))
         return min(by_line, by_ink, key=len)
 
     # What should be shown
@@ -228,7 +232,7 @@ def _pieces(row: _Row, y: int, left: int, right: int) -> Iterator[_Piece]:
             else:
                 yield _Piece(y, start, x, ink, out)
                 start, ink, out = x, wanted, ""
-        if text in _NARROW or not text or _wide(text):
+        if _sure(text):
             out += text
         else:
             # Terminals disagree about its width: its cells are wiped, and what follows it is placed.
@@ -243,8 +247,9 @@ def place(x: int, y: int) -> str:
     return f"\x1b[{y + 1}H" if y else "\x1b[H"
 
 
-def _wide(text: str) -> bool:
-    return len(text) == 1 and any(first <= ord(text) <= last for first, last in _WIDE)
+def _sure(text: str) -> bool:
+    """Whether every terminal gives a cell the width that it has here."""
+    return text in _ONE_CELL or (len(text) == 1 and any(first <= ord(text) <= last for first, last in _WIDE))
 
 
 def _width(texts: Sequence[str], x: int) -> int:
@@ -277,6 +282,12 @@ def _differences(row: _Row, shown: _Row) -> Iterator[tuple[int, int]]:
         for x, (text, old, ink, old_ink) in enumerate(zip(texts, shown.texts, inks, shown.inks, strict=True))
         if text != old or ink is not old_ink
     ]
+    if places and not (_ONE_CELL.issuperset(texts) and _ONE_CELL.issuperset(shown.texts)):
+        changed = set(places)
+        for spill in _spills(texts, shown.texts):
+            if not changed.isdisjoint(spill):
+                changed.update(spill)
+        places = sorted(changed)
     start = 0
     for index, place in enumerate(places):
         follows = places[index + 1] if index + 1 < len(places) else None
@@ -289,6 +300,24 @@ def _differences(row: _Row, shown: _Row) -> Iterator[tuple[int, int]]:
         while right < len(texts) and not texts[right]:
             right += 1
         yield left, right
+
+
+def _spills(texts: Sequence[str], shown: Sequence[str]) -> list[range]:
+    """Cells that may hold parts of each other, because terminals disagree about widths: they are sent together.
+
+    A character that takes more than its cells marks what is right of it; one that takes none joins the cell before it.
+    """
+    found: list[range] = []
+    for x, pair in enumerate(zip(texts, shown, strict=True)):
+        for text in pair:
+            if _sure(text):
+                continue
+            start, end = max(0, x - 1), min(len(texts), x + 2 * len(text))
+            if found and start <= found[-1].stop:
+                found[-1] = range(found[-1].start, max(end, found[-1].stop))
+            else:
+                found.append(range(start, end))
+    return found
 
 
 def _turned(before: Ink, after: Ink) -> str:

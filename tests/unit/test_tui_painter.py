@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pyte
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -164,6 +165,35 @@ def test_where_terminals_disagree_about_a_width_what_follows_is_placed() -> None
         width = cell_len(text)
         sent = painted(Painter(), whole([strip([(f"{text} x", 0)], WIDTH)] * HEIGHT))
         assert sent.startswith(f"\x1b[H{' ' * width}\x1b[H{text}\x1b[1;{width + 1}H x"), ascii(sent)
+
+
+SPILLING = st.text(alphabet="ab \u0928\u0926\u0940\u0939\u0301\u2601\u65e5", min_size=1, max_size=12)
+SPILLING_LINES = st.lists(
+    st.lists(st.tuples(SPILLING, st.integers(0, len(STYLES) - 1)), max_size=6), min_size=HEIGHT, max_size=HEIGHT
+)
+
+
+@pytest.mark.parametrize("cells", [0, 1, 2])
+def test_a_terminal_that_counts_widths_in_its_own_way_keeps_no_marks(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(char: str) -> int:
+        return {"\u0301": 0, "\u65e5": 2}.get(char, 1 if char.isascii() else cells)
+
+    monkeypatch.setattr("pyte.screens.wcwidth", counted)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(SPILLING_LINES, min_size=2, max_size=3))
+    def keeps_none(frames: list[list[list[tuple[str, int]]]]) -> None:
+        ours, painter = Screen(), Painter()
+        for lines in frames:
+            strips = [strip(pieces, WIDTH) for pieces in lines]
+            again = Screen()
+            again.feed(painted(Painter(), whole(strips)))
+            ours.feed(painted(painter, whole(strips)))
+            assert ours.cells() == again.cells()
+
+    keeps_none()
 
 
 def test_a_link_is_opened_and_closed_around_its_cells() -> None:
