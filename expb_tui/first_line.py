@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 from expb_tui import __version__
@@ -65,9 +66,10 @@ class FirstLine:
     @classmethod
     def _paint(cls, text: str) -> FirstLine:
         line = cls()
-        width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
-        sys.stdout.write(f"{_OPEN} {text[: max(1, width - 1)]}")
-        sys.stdout.flush()
+        width = 80
+        with suppress(OSError):
+            width = os.get_terminal_size(1).columns or width
+        _write(f"{_OPEN} {text[: max(1, width - 1)]}")
         return line
 
     def hand_over(self) -> None:
@@ -82,10 +84,15 @@ class FirstLine:
         if not self._up:
             return
         self.hand_over()
-        sys.stdout.write(_CLOSE)
-        sys.stdout.flush()
+        _write(_CLOSE)
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
         # An import under way cannot be unwound cleanly (Python 3.11 turns what is raised into a RuntimeError).
-        os.write(sys.stdout.fileno(), _CLOSE.encode())
+        _write(_CLOSE)
         os._exit(128 + number)
+
+
+def _write(text: str) -> None:
+    """Past Python's buffer: what a terminal that is gone does not take would fail again at the end, with code 120."""
+    with suppress(OSError):
+        os.write(1, text.encode(sys.stdout.encoding or "ascii", "replace"))

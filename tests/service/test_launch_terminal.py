@@ -115,6 +115,15 @@ def test_a_wrong_option_is_told_on_the_normal_screen(environ: dict[str, str]) ->
         assert shown.output.rfind(b"no-such-option") > shown.output.rfind(b"\x1b[?1049l")
 
 
+def test_a_terminal_that_vanishes_while_opening_is_a_hang_up(environ: dict[str, str], tmp_path: Path) -> None:
+    environ["PYTHONPATH"] = _textual(tmp_path, "import time\ntime.sleep(60)\n")
+    with terminal([PROGRAM], environ=environ) as shown:
+        shown.wait_for("opening")
+        os.close(shown._master)
+        shown._master = os.open(os.devnull, os.O_RDONLY)
+        assert shown.wait_end() == 128 + signal.SIGHUP
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_while_opening_gives_the_terminal_back(
     number: signal.Signals, environ: dict[str, str], tmp_path: Path
