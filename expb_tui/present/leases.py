@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from expb_tui.core.leases.keeping import Keeping, keeping_of, last_lease, overdue
 from expb_tui.core.leases.model import LITTLE_SHARE
+from expb_tui.core.text import coarse
 from expb_tui.present.cells import MISSING, UNICODE, Cell, Column, Glyphs, Row, Table, Tone, bar, cell, shown
-from expb_tui.present.times import Words, countdown, countdown_fine, moment
+from expb_tui.present.times import FINE_BELOW, Words, countdown, countdown_fine, moment
 
 if TYPE_CHECKING:
     from expb_tui.core.clock import Clock
@@ -128,8 +129,8 @@ class Renewal(NamedTuple):
     next_change: float | None
 
 
-def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> Renewal:
-    """When the next renewal is due, or why there is none."""
+def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None, *, fine: bool = False) -> Renewal:
+    """When the next renewal is due, or why there is none; ``fine`` to the second below two minutes."""
     keeping = as_wished(held) if keeping is None else keeping
     if keeping is Keeping.NONE or held.times is None:
         return Renewal(MISSING, Tone.DIM, None)
@@ -147,10 +148,13 @@ def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None) -> 
     if not due:
         return Renewal("due", Tone.DIM, None)
     last = last_lease(held, clock)
-    # Coarse throughout: beside a countdown in seconds a second one would only cost repaints.
-    words = Words("<2m", due + _EDGE) if due < 120 else countdown(due)
-    near = words.text if due < 120 else f"in {words.text}"
-    return Renewal(f"last {near}" if last else near, Tone.WARN if last else Tone.DIM, words.next_change)
+    # Coarse above: beside a countdown in seconds a second one would only cost repaints. A lease that is itself told in
+    # seconds is told so here too, for "<2m" may be later than its end.
+    spare = held.remaining(clock) - FINE_BELOW
+    near = due < FINE_BELOW and not fine and spare >= 0
+    words = Words(f"<{coarse(FINE_BELOW)}", min(due, spare) + _EDGE) if near else countdown(due)
+    told = words.text if near else f"in {words.text}"
+    return Renewal(f"last {told}" if last else told, Tone.WARN if last else Tone.DIM, words.next_change)
 
 
 _KEPT_TONES = {Keeping.OFF: Tone.WARN, Keeping.NOBODY: Tone.WARN}
@@ -182,7 +186,8 @@ def tasks_done(held: HeldPackage) -> str:
 def _row(
     held: HeldPackage, clock: Clock, glyphs: Glyphs, keeping: Keeping, places: Sequence[int], *, fine: bool = False
 ) -> Row:
-    words, bars, due = left(held, clock, fine=fine), _lease_bar(held, clock, glyphs), renewal(held, clock, keeping)
+    words, bars = left(held, clock, fine=fine), _lease_bar(held, clock, glyphs)
+    due = renewal(held, clock, keeping, fine=fine)
     tone = urgency(held, clock, keeping)
     absolute = held.times.absolute_expires_at if held.times else None
     ending = held.usable and last_lease(held, clock)

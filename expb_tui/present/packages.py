@@ -28,7 +28,7 @@ def facts(
     """The package as label and value; never the token, only whether it is here."""
     keeping = leases.as_wished(held) if keeping is None else keeping
     words = leases.left(held, clock)
-    renewal = leases.renewal(held, clock, keeping)
+    renewal = leases.renewal(held, clock, keeping, fine=True)
     absolute = held.times.absolute_expires_at if held.times else None
     expires = held.times.expires_at if held.times else None
     now = clock.now()
