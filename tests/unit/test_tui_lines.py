@@ -68,21 +68,29 @@ def test_natural_order_knows_durations_and_numbers() -> None:
 
 @given(
     st.integers(20, 320),
-    st.integers(8, 120),
+    st.integers(4, 120),
     st.sampled_from(MODES),
     st.sampled_from(PANES),
     st.integers(0, 50),
+    st.booleans(),
 )
 def test_the_plan_covers_the_screen_without_overlap(
-    width: int, height: int, mode: str, active: str, profiles: int
+    width: int, height: int, mode: str, active: str, profiles: int, telling: bool
 ) -> None:
-    regions = plan(Size(width, height), State(mode, active, profiles))
+    regions = plan(Size(width, height), State(mode, active, profiles, telling))
     cells = sum(region.area for region in regions.values())
     assert cells == width * height
     for name, region in regions.items():
         for other, second in regions.items():
             assert name == other or not region.overlaps(second)
-    assert active in regions
+    assert regions[active].height >= min(3, height - 2)  # a row between its borders
+
+
+def test_what_is_wrong_with_the_profiles_is_given_the_lines_it_wants() -> None:
+    said = plan(Size(100, 30), State("normal", "work", 14, telling=True))
+    assert said["profiles"].height >= 14 + 2
+    assert plan(Size(100, 30), State("normal", "work", 14))["profiles"].height < 14
+    assert plan(Size(100, 30), State("normal", "work", 50, telling=True))["work"].height == 7
 
 
 def test_small_terminals_show_one_pane_and_a_tab_line() -> None:

@@ -161,6 +161,15 @@ async def test_the_filter_is_live_and_its_matches_can_be_stepped_through_afterwa
         assert widget.current_key == "k29"
 
 
+async def test_of_a_filter_longer_than_the_border_the_end_is_seen() -> None:
+    widget = LineTable(table(3))
+    async with shown(widget, (40, 10)) as pilot:
+        await pilot.press("/", *"package" * 9, "\u65e5", "z")
+        await pilot.pause()
+        assert "ackage\u65e5z_  0 of 3 " in screen(pilot)[-1]
+        assert len(screen(pilot)[-1]) == 39  # one of them is two cells wide
+
+
 async def test_letters_are_text_while_a_filter_is_typed() -> None:
     widget = Counting(table(5))
     async with shown(widget) as pilot:

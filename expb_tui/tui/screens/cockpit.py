@@ -114,7 +114,8 @@ class CockpitScreen(FrameScreen[None], inherit_bindings=False):
         self._planned = state
 
     def _state(self) -> State:
-        return State(self.mode, self._active, self.profiles.wanted())
+        telling = self.cockpit.bridge.profiles_problem is not None
+        return State(self.mode, self._active, self.profiles.wanted(), telling)
 
     def _regions(self, size: Size) -> dict[str, Region]:
         return plan(size, self._state())

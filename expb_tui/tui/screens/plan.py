@@ -22,6 +22,8 @@ NARROW, LOW = 100, 28
 """Columns and lines below which one pane is shown at a time."""
 _LEAST = 7
 """Lines that a pane keeps beside one that has been given more room."""
+_TABS_FROM, _STATUS_FROM = 8, 6
+"""Lines of a terminal below which the tabs, then the status line too, give way to a row of the pane."""
 
 
 class State(NamedTuple):
@@ -31,6 +33,8 @@ class State(NamedTuple):
     active: str
     profiles: int
     """How many lines the profiles pane wants; it takes no more than it needs."""
+    telling: bool = False
+    """Whether it says what is wrong with the profiles, which must be seen to the end."""
 
 
 def single(size: Size) -> bool:
@@ -43,12 +47,14 @@ def plan(size: Size, state: State) -> dict[str, Region]:
     width, height = size
     regions = {"head": Region(0, 0, width, 1)}
     top = 1
-    if single(size):
+    if single(size) and height >= _TABS_FROM:
         regions["tabs"] = Region(0, 1, width, 1)
         top = 2
-    body = max(1, height - top - 2)
-    regions["status"] = Region(0, top + body, width, 1)
-    regions["keys"] = Region(0, top + body + 1, width, 1)
+    below = 2 if height >= _STATUS_FROM else 1
+    body = max(1, height - top - below)
+    if below == 2:
+        regions["status"] = Region(0, top + body, width, 1)
+    regions["keys"] = Region(0, top + body + below - 1, width, 1)
     if single(size) or state.mode == "full":
         regions[state.active] = Region(0, top, width, body)
         return regions
@@ -63,7 +69,8 @@ def plan(size: Size, state: State) -> dict[str, Region]:
         if half and state.active in (upper, lower):
             share = body - _LEAST if state.active == upper else _LEAST
         elif upper == "profiles":
-            share = max(_LEAST, min(body * 2 // 5, state.profiles + 4))
+            most = body - _LEAST if state.telling else body * 2 // 5
+            share = max(_LEAST, min(most, state.profiles + 4))
         else:
             share = body * 2 // 5
         regions[upper], regions[lower] = column.split_horizontal(share)

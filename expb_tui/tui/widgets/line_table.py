@@ -15,8 +15,11 @@ from expb_tui.present.cells import Cell, Row, Table, Tone
 from expb_tui.tui.widgets.arrangement import NO_ROWS, Arrangement, Order, ViewState
 from expb_tui.tui.widgets.columns import Shape, shape
 from expb_tui.tui.widgets.line_panel import LinePanel
-from expb_tui.tui.widgets.lines import Line, Pen, width_of
+from expb_tui.tui.widgets.lines import Line, Pen, fit_end, width_of
 from expb_tui.tui.widgets.table_lines import GUTTER, draw_row, draw_titles, order_sign
+
+_FOOT, _FILTER_LEAST = 12, 8
+"""Cells of the lower border beside a filter (its sign, the corners, a short word), and those that it always has."""
 
 
 class LineTable(LinePanel):
@@ -209,12 +212,11 @@ class LineTable(LinePanel):
 
     def foot(self) -> Line:
         parts: list[Cell] = []
-        if self.typing:
-            parts = [Cell("/", Tone.ACCENT), Cell(self.filter + "_", Tone.TEXT)]
-        elif self.filter:
-            parts = [Cell("/", Tone.ACCENT), Cell(self.filter, Tone.TEXT)]
-        if parts:
-            parts.append(Cell(f"  {len(self.rows)} of {len(self.table.rows)}", Tone.DIM))
+        if self.typing or self.filter:
+            count = f"  {len(self.rows)} of {len(self.table.rows)}"
+            text = self.filter + ("_" if self.typing else "")
+            room = max(_FILTER_LEAST, self.inner_width - len(count) - _FOOT)
+            parts = [Cell("/", Tone.ACCENT), Cell(fit_end(text, room, self.look.glyphs.more)), Cell(count, Tone.DIM)]
         if marks := self._marks_now():
             parts.append(Cell(("  " if parts else "") + f"{len(marks)} marked", Tone.ACCENT))
         if self._range_from is not None:

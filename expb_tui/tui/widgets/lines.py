@@ -42,6 +42,15 @@ def fit(text: str, width: int, more: str, *, right: bool = False) -> str:
     return set_cell_size(text, width - 1) + more
 
 
+def fit_end(text: str, width: int, more: str) -> str:
+    """``text`` as far as ``width`` cells take it, its end where not whole: there one types."""
+    if width_of(text) <= width:
+        return text
+    while text and width_of(text) >= width:
+        text = text[max(1, (width_of(text) - width) // 2) :]
+    return more + text
+
+
 def shortened(line: Line, width: int, more: str) -> Line:
     """``line``, pieces with blank ones between, in at most ``width`` cells: what warns is left out last, and is cut."""
     parts: list[list[Cell]] = [[]]
