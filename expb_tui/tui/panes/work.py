@@ -36,7 +36,7 @@ class WorkPane(TablePane):
 
     SCOPES: ClassVar[tuple[str, ...]] = ("work", "list")
     BINDINGS = bindings("work")
-    topics = frozenset({"work", "link"})
+    topics = frozenset({"work", "link", "profiles"})
 
     def __init__(self) -> None:
         super().__init__(number="2", title="Work", id="work")
@@ -91,6 +91,12 @@ class WorkPane(TablePane):
             return invitation(
                 "Work is offered to agents, and no profile is chosen.",
                 (self.key("pane.profiles"), "goes to the profiles"),
+        if link.state is LinkState.NOBODY and bridge.profiles_problem is not None:
+            return invitation(
+                "Work is offered to agents, and the profiles cannot be read.",
+                (self.key("pane.profiles"), "goes to the profiles: what is wrong, and what mends it"),
+                (self.key("app.reload"), "reads the file again"),
+            )
                 (self.key("profile.login"), "signs in, there"),
             )
         troubled = link.state in (LinkState.SIGNED_OUT, LinkState.LOST, LinkState.REFUSED)
