@@ -38,11 +38,12 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """``width`` is a wish in terminal cells, or None for as wide as the content."""
+    """``width`` is a wish in cells, None for as wide as the content; ``least`` cells are kept where it is shorter."""
 
     title: str
     width: int | None = None
     align: Literal["left", "right"] = "left"
+    least: int = 0
 
 
 class Row(NamedTuple):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BAR_WIDTH = 8
 
 COLUMNS = (
-    Column("LEFT", 7, "right"),
+    Column("LEFT", 7, "right", least=7),  # `14m 32s` and `75s`: what follows stays where it is
     Column("LEASE", BAR_WIDTH),
     Column("STATE", 17),
     Column("ROLE", 19),

@@ -7,9 +7,11 @@ from typing import ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expb_tui.present import leases
 from expb_tui.present.cells import Cell, Column, Row, Table
 from expb_tui.tui.widgets import arrangement
 from expb_tui.tui.widgets.arrangement import Arrangement, Order, natural_widths, sort_value
+from tests.support.held import FixedClock, held
 
 COLUMNS = (Column("LEFT", 5, "right"), Column("NAME"))
 TEXTS = st.sampled_from(["12m", "45s", "3h", "-", "a", "A b", "task-9", "task-10", "\u65e5\u672c"])
@@ -84,6 +86,11 @@ def test_a_tick_looks_at_the_rows_that_are_new() -> None:
     view.widths()
     assert set(Watched.looked) == {"package 7!"}
     assert view.rows[3_000 - 8] is rows[7]
+
+
+def test_what_stands_beside_a_countdown_stays_where_it_is_when_seconds_are_told_of_another_lease() -> None:
+    starts = {Arrangement(leases.pane([held(left)], FixedClock())).widths()[0] for left in (20.0, 75.0, 213.0, 872.0)}
+    assert len(starts) == 1
 
 
 def test_any_text_can_be_sorted() -> None:

@@ -127,7 +127,7 @@ class Arrangement:
     def widths(self) -> list[int]:
         """What each column's content needs, in cells. With the same rows they only grow: what shrinks would jump."""
         if not self._widths:
-            self._widths = [width_of(column.title) for column in self.table.columns]
+            self._widths = natural_widths(self.table.columns, ())
             self._measured = ()
         grow(self._widths, self.rows, self._measured)
         self._measured = self.rows
@@ -158,8 +158,8 @@ class Arrangement:
 
 
 def natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
-    """What each column's title and content need, in cells."""
-    needs = [width_of(column.title) for column in columns]
+    """What each column's title and content need, in cells, and what it keeps in any case."""
+    needs = [max(width_of(column.title), column.least) for column in columns]
     grow(needs, rows)
     return needs
 
