@@ -121,8 +121,8 @@ def _lease_bar(held: HeldPackage, clock: Clock, glyphs: Glyphs) -> Words:
 
 
 class Renewal(NamedTuple):
-    """What comes next for a lease: ``in 9m``, ``due``, ``overdue``, ``last in 9m`` (its absolute end is nearer than
-    one more lease), ``no more`` (it reaches that end), ``off``, ``nobody``."""
+    """What comes next for a lease: ``in 9m``, ``35s``, ``due``, ``overdue``, ``last in 9m`` (its absolute end is nearer
+    than one more lease), ``no more`` (it reaches that end), ``off``, ``nobody``."""
 
     text: str
     tone: Tone
@@ -153,7 +153,7 @@ def renewal(held: HeldPackage, clock: Clock, keeping: Keeping | None = None, *, 
     spare = held.remaining(clock) - FINE_BELOW
     near = due < FINE_BELOW and not fine and spare >= 0
     words = Words(f"<{coarse(FINE_BELOW)}", min(due, spare) + _EDGE) if near else countdown(due)
-    told = words.text if near else f"in {words.text}"
+    told = words.text if due < FINE_BELOW else f"in {words.text}"  # no wider than before: the column stays as it is
     return Renewal(f"last {told}" if last else told, Tone.WARN if last else Tone.DIM, words.next_change)
 
 
