@@ -325,8 +325,8 @@ class PlainSession:
 
     @property
     def live(self) -> list[HeldPackage]:
-        """Packages of this host that can still be worked on."""
-        return [held for held in self.bridge.held or () if held.usable]
+        """Packages that the service has as this host's."""
+        return [held for held in self.bridge.held or () if held.live]
 
     def kept_without_us(self, held: HeldPackage) -> Keeping:
         """Who renews a lease once this session is over."""

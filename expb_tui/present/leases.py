@@ -212,7 +212,7 @@ def _row(
 
 def soonest(packages: Iterable[HeldPackage], clock: Clock) -> HeldPackage | None:
     """The live lease that ends first."""
-    live = (held for held in packages if held.usable)
+    live = (held for held in packages if held.live)
     return min(live, key=lambda held: held.remaining(clock), default=None)
 
 
@@ -258,7 +258,7 @@ class LeaseRows:
             self._made, self._made_for = {}, (glyphs, several)
         places = _places(_PANE_OF_PROJECTS if several else _PANE)
         now = clock.ticks()
-        first = next((held for held in packages if held.usable), None)
+        first = next((held for held in packages if held.live), None)
         fine_ones = {selected, first.uid if first else None}
         before, self._made = self._made, {}
         for held in packages:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -52,10 +52,13 @@ def listing(
     return Table(LISTING_WIDE if wide else LISTING, tuple(rows), shown(len(rows)) if footer else "")
 
 
-def state(profile: Profile, now: datetime, glyphs: Glyphs = UNICODE) -> Cell:
-    """Whether the profile can act: ``signed in``, ``expired`` (and not refreshable), ``signed out``; with a sign."""
+def state(profile: Profile, now: datetime, glyphs: Glyphs = UNICODE, *, refused: bool = False) -> Cell:
+    """Whether the profile can act: ``signed in``, ``refused`` (by the service), ``expired`` (and not refreshable),
+    ``signed out``; with a sign."""
     if signed_out(profile):
         return Cell(f"{glyphs.idle} signed out", Tone.DIM)
+    if refused:
+        return Cell(f"{glyphs.bad} refused", Tone.BAD)
     over = profile.expires_at is not None and profile.expires_at <= now
     # A user's access token is replaced with the refresh token, unseen; the keyring is not asked at each repaint.
     if over and (profile.is_agent or not (profile.refresh_token or profile.in_keyring)):
@@ -82,10 +85,18 @@ PANE = (
 )
 
 
-def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyphs: Glyphs = UNICODE) -> Table:
+def pane(
+    profiles: Profiles,
+    now: datetime,
+    *,
+    selected: str | None = None,
+    refused: Container[str] = (),
+    glyphs: Glyphs = UNICODE,
+) -> Table:
     """The profiles pane, most important columns first: a face leaves out the last ones where there is no room.
 
-    ``selected`` is the profile that the cockpit acts as; the default carries ``*`` in its name.
+    ``selected`` is the profile that the cockpit acts as, ``refused`` are those whose credential the service does not
+    accept; the default carries ``*`` in its name.
     """
     rows = []
     for name in sorted(profiles.by_name):
@@ -94,7 +105,7 @@ def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyp
         cells = (
             Cell(glyphs.live if name == selected else " ", Tone.ACCENT),
             cell(f"{name} *" if name == profiles.default else name, Tone.ACCENT if name == selected else Tone.TEXT),
-            state(profile, now, glyphs),
+            state(profile, now, glyphs, refused=name in refused),
             cell(profile.type, Tone.INFO if profile.is_agent else Tone.TEXT),
             cell(profile.project_name or profile.project_id),
             cell(host(profile.endpoint), Tone.DIM),
@@ -106,13 +117,15 @@ def pane(profiles: Profiles, now: datetime, *, selected: str | None = None, glyp
     return Table(PANE, tuple(rows), shown(len(rows), noun="profiles"))
 
 
-def details(profile: Profile, now: datetime, *, default: bool, glyphs: Glyphs = UNICODE) -> Table:
+def details(
+    profile: Profile, now: datetime, *, default: bool, refused: bool = False, glyphs: Glyphs = UNICODE
+) -> Table:
     """One profile as label and value, without credentials."""
     words = expires(profile, now)
     pairs = (
         ("profile", cell(profile.name, Tone.ACCENT)),
         ("default", cell("yes" if default else "no")),
-        ("state", state(profile, now, glyphs)),
+        ("state", state(profile, now, glyphs, refused=refused)),
         ("type", cell(profile.type)),
         ("scope", cell(profile.scope)),
         ("endpoint", cell(profile.endpoint, Tone.LINK)),

@@ -72,8 +72,8 @@ def status(running: str, cancel_key: str, notice: Notice | None, glyphs: Glyphs)
 
 
 def live_leases(bridge: Bridge) -> list[HeldPackage]:
-    """Packages of this host that can still be worked on, soonest end first."""
-    return [held for held in bridge.held or () if held.usable]
+    """Packages that the service has as this host's, soonest end first."""
+    return [held for held in bridge.held or () if held.live]
 
 
 def leaving(bridge: Bridge) -> list[Line]:

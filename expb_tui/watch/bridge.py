@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.profiles.document import Profile, Profiles
+from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.present.cells import Tone
 from expb_tui.watch import link
 from expb_tui.watch.leases import LeaseWatch
@@ -90,6 +91,10 @@ class Bridge:
         self._teller = teller
         self._pace = Pace(lambda: teller.covered)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.refused: frozenset[str] = frozenset()
+        """Profiles whose credential the service has refused, by what any process of this host has seen."""
+        self._refusals = Refusals(house.store.path)
+        self._refused: object = None
         self._stamp: object = None
         self._feed: OpportunityFeed | None = None
         self._ask_now = asyncio.Event()
@@ -194,8 +199,18 @@ class Bridge:
                     if self.acting:
                         await self.house.forget_session(self.acting)
                     self.follow()
+            self._look_at_refusals()
             await self.leases.look()
             await asyncio.sleep(TICK)
+
+    def _look_at_refusals(self) -> None:
+        if (stamp := (self._refusals.stamp(), self._stamp)) != self._refused:
+            self._refused = stamp
+            refused = frozenset(name for name, one in self.profiles.by_name.items() if self._refusals.has(one))
+            if refused != self.refused:
+                self.refused = refused
+                self.leases.again()  # a lease whose credential is refused is in danger, whatever is renewed meanwhile
+                self.mark("profiles", "link")
 
     async def _have_a_keeper(self) -> None:
         """Started at once, and again where it dies while there are leases to keep; tokens are lent to it."""

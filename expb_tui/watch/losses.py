@@ -55,6 +55,8 @@ class Losses:
             elif state == "no credential" and held.uid not in self._without:
                 self._without.add(held.uid)
                 self._alarm.tell(_notice(self._clock, held, "has no credential", Tone.WARN))
+            elif old.state.value == "no credential":
+                self._without.discard(held.uid)
             elif state in _HAD and held.uid in self._told:
                 self._told.discard(held.uid)  # it was not lost after all: another process has renewed it
                 self.unseen -= {held.uid}

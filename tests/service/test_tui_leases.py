@@ -17,6 +17,7 @@ from expb_tui.core.leases.model import HeldPackage
 from expb_tui.core.profiles import secrets
 from expb_tui.launch import House
 from expb_tui.present.cells import Tone
+from expb_tui.server.store.schema import agent_tokens
 from expb_tui.tui import bell
 from expb_tui.tui.screens.submit import SubmitScreen
 from expb_tui.tui.screens.task_form import TaskFormScreen
@@ -340,3 +341,35 @@ async def test_a_stream_that_falls_silent_is_not_relied_on(
         assert first is not None
         await cockpit.wait_for("polling", without="live events")
         await cockpit.wait(lambda: (cockpit.app.bridge.link.ticks or 0.0) > first, "it was asked again")
+
+
+# A credential that the service refuses
+
+
+async def test_a_refused_credential_is_every_lease_s_state_at_once_and_over_when_it_works_again(
+    cockpit: PilotCockpit, server: LocalServer
+) -> None:
+    held = await claim(cockpit)
+    app = cockpit.app
+    revoked(server, "revoked")
+    await cockpit.press("pane.leases", "lease.renew")
+    await cockpit.wait_for("never beyond")
+    await cockpit.key("enter")
+    await cockpit.wait(lambda: cells(cockpit, held)["STATE"][0] == "? no credential", "the lease's own state")
+    await cockpit.wait(lambda: app.cockpit_screen.profiles.table.rows[-1].cells[2].text == "✗ refused")
+    await cockpit.wait_for("the service refuses the credential of researcher", "no credential")
+    told = [one.word for one in await house_in(Path.cwd()).desk.held()]
+    assert told == ["no credential"], "what other processes see"
+    await cockpit.press("app.back")
+    assert "1 lease runs out" in await cockpit.wait_for("Leave")
+    await cockpit.key("escape")
+    revoked(server, "active")
+    await cockpit.press("app.reload")
+    await cockpit.wait(lambda: cells(cockpit, held)["STATE"][0] == "▸ active")
+    await cockpit.wait(lambda: app.cockpit_screen.profiles.table.rows[-1].cells[2].text == "✓ signed in")
+
+
+def revoked(server: LocalServer, phase: str) -> None:
+    """The agent's tokens on the server."""
+    with server.services.database.write() as conn:
+        conn.execute(agent_tokens.update().values(phase=phase))

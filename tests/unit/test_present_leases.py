@@ -93,7 +93,7 @@ def test_what_has_not_changed_is_not_made_again() -> None:
 
 def test_an_idle_hour_of_a_long_lease_costs_few_repaints() -> None:
     package, clock, changes = held(4 * 3600.0, length=4 * 3600.0), FixedClock(), 0
-    package = replace(package, state=LeaseState.NO_CREDENTIAL)  # not live, so it is not the soonest one
+    package = replace(package, state=LeaseState.TOKEN_LOST)  # not live, so it is not the soonest one
     while clock.at < 1000.0 + 3600.0:
         change = leases.pane([package], clock).next_change
         assert change is not None

@@ -122,5 +122,5 @@ class Context:
 
     async def held(self, row: PackageRow) -> HeldPackage:
         """A row as a face sees it."""
-        problem = self.credentials.look().problem(row.pin) if row.pin.profile_name else ""
+        problem = self.credentials.look().refused(row.pin) if row.pin.profile_name else ""
         return (await self.journal.overview(row.uid)).held(row, self.clock, problem)

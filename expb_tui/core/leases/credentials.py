@@ -11,6 +11,7 @@ from expb_tui.core.api.endpoint import same_endpoint
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.model import NoCredential
 from expb_tui.core.leases.schema import PackageRow, Pin
+from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.core.profiles.store import Profile, Profiles, ProfileStore
 from expb_tui.core.text import clean
 
@@ -55,6 +56,16 @@ class ProfileLook:
         if isinstance(found, ExpbError):
             return f"its profile file cannot be read: {found.what}"
         return mismatch(pin, found.by_name.get(pin.profile_name))
+
+    def refused(self, pin: Pin) -> str:
+        """As ``problem``, or that the service has refused its credential: that may be tried, but not counted on."""
+        if problem := self.problem(pin):
+            return problem
+        found = self._profiles(pin.profile_file)
+        profile = None if isinstance(found, ExpbError) else found.by_name.get(pin.profile_name)
+        if profile is None or not Refusals(pin.profile_file).has(profile):
+            return ""
+        return f"the service refuses the credential of {clean(pin.profile_name)}"
 
     def _profiles(self, path: str) -> Profiles | ExpbError:
         ours = path == str(self._store.path)
@@ -124,4 +135,4 @@ class Credentials:
         """This (authorized) session's profile should keep the package, because the one that claimed it cannot."""
         if session.explicit or session.profile.name == row.pin.profile_name:
             return False
-        return bool(self.look().problem(row.pin))
+        return bool(self.look().refused(row.pin))

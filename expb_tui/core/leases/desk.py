@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from expb_tui.core.api.failures import RequestFailure
@@ -356,9 +357,10 @@ class Desk:
     def _as_held(self, overview: Overview, session: Session | None) -> list[HeldPackage]:
         look = ProfileLook(self.store)
 
+        @cache
         def problem(pin: Pin) -> str:
             acting = session is not None and session.explicit and session.endpoint == pin.endpoint
-            return "" if acting and not pin.profile_name else look.problem(pin)
+            return "" if acting and not pin.profile_name else look.refused(pin)
 
         return [overview.held(row, self.clock, problem(row.pin)) for row in overview.packages]
 

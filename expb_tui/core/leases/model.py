@@ -205,6 +205,11 @@ class HeldPackage:
         return self.state in (LeaseState.ACTIVE, LeaseState.OVERDUE)
 
     @property
+    def live(self) -> bool:
+        """The service still has it as ours, whether or not anything can be done about it from here."""
+        return self.usable or self.state is LeaseState.NO_CREDENTIAL
+
+    @property
     def done(self) -> int:
         """Tasks submitted."""
         return sum(task.submitted for task in self.tasks)

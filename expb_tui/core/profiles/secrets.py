@@ -20,6 +20,7 @@ from expb_tui.core.errors import ExpbError, SignInNeeded, UsageError
 from expb_tui.core.profiles.document import FILE, KEYRING, Profile, Profiles, instant_text
 from expb_tui.core.profiles.keyring_door import KeyringFailure, KeyringState, ask, probe, refusal
 from expb_tui.core.profiles.ledger import Ledger
+from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
@@ -58,6 +59,7 @@ def keep(store: ProfileStore, profile: Profile, *, make_default: bool = False) -
     A profile that exists stays where it was; a new one goes to the keyring where ``probe`` finds a usable one, an
     agent's only where a keeper could read it there. A keyring that fails now falls back to the file.
     """
+    Refusals(store.path).clear(profile)
     existing = store.read().by_name.get(profile.name)
     if existing is not None:
         place = existing.secret_place

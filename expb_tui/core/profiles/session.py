@@ -26,6 +26,7 @@ from expb_tui.core.errors import ExpbError, FileProblem, SignInNeeded, UsageErro
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.core.profiles.ledger import Ledger
+from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings, load_settings
@@ -83,6 +84,7 @@ class Session:
         self._not_before = 0.0
         self._refreshing: set[asyncio.Future[_Held]] = set()
         self._transport: Transport | None = None
+        self._refusals = Refusals(store.path)
 
     @classmethod
     def open(
@@ -142,18 +144,21 @@ class Session:
         )
         held = await self._credential()
         try:
-            return await send(token=held.token)
+            answer = await send(token=held.token)
         except ApiProblem as problem:
             if problem.status != 401:
                 raise
             held = await self._after_refusal(held, problem)
-        # Refused before anything was done with it, so that repeating it is safe, for mutations too.
-        try:
-            return await send(token=held.token)
-        except ApiProblem as problem:
-            if problem.status != 401:
-                raise
-            raise self._refused(problem) from problem
+            # Refused before anything was done with it, so that repeating it is safe, for mutations too.
+            try:
+                answer = await send(token=held.token)
+            except ApiProblem as again:
+                if again.status != 401:
+                    raise
+                raise self._refused(again) from again
+        if not self.explicit:
+            self._refusals.clear(self.profile)
+        return answer
 
     @asynccontextmanager
     async def stream(
@@ -381,6 +386,7 @@ class Session:
             return SignInNeeded(
                 "The token cannot be used", cause=cause, next_step="Check the token, and whether it was revoked"
             )
+        self._refusals.add(self.profile)
         return secrets.sign_in_needed(self.profile, cause)
 
 

@@ -41,7 +41,7 @@ class ProfilesPane(TablePane):
     def present(self) -> float | None:
         bridge = self.bridge
         now = self.clock.now()
-        table = rows.pane(bridge.profiles, now, selected=bridge.acting, glyphs=self.glyphs)
+        table = rows.pane(bridge.profiles, now, selected=bridge.acting, refused=bridge.refused, glyphs=self.glyphs)
         problem = bridge.profiles_problem
         broken = (Cell(f"{self.glyphs.bad} file", Tone.BAD),) if problem else ()
         self.state = self.count(plural(len(table.rows), "profile"), *broken) if table.rows else broken
@@ -83,7 +83,8 @@ class ProfilesPane(TablePane):
             return self._first_steps() if not self.table.rows and not self.bridge.profiles_problem else None
         now = self.clock.now()
         default = profile.name == self.bridge.profiles.default
-        table = rows.details(profile, now, default=default, glyphs=self.glyphs)
+        refused = profile.name in self.bridge.refused
+        table = rows.details(profile, now, default=default, refused=refused, glyphs=self.glyphs)
         notes = [*self._leases_of(profile), *self._next_for(profile)]
         return Preview(f"Profile {clean(profile.name)}", table, tuple(notes), rows.expires(profile, now).next_change)
 
@@ -106,7 +107,7 @@ class ProfilesPane(TablePane):
         return Preview("Welcome", Table((), ()), notes)
 
     def _leases_of(self, profile: Profile) -> list[Line]:
-        held = [item for item in self.bridge.held or () if item.profile_name == profile.name and item.usable]
+        held = [item for item in self.bridge.held or () if item.profile_name == profile.name and item.live]
         if not held:
             return []
         needs = "needs" if len(held) == 1 else "need"
@@ -115,10 +116,15 @@ class ProfilesPane(TablePane):
     def _next_for(self, profile: Profile) -> list[Line]:
         """What one does with it from here."""
         key = self.key
-        if not profile.signed_in:
+        refused = profile.name in self.bridge.refused
+        if refused or not profile.signed_in:
             how = "profile.token" if profile.is_agent else "profile.login"
             does = (
-                " saves a new token for it." if profile.is_agent else " signs in; nothing is asked with it until then."
+                " saves a new token for it."
+                if profile.is_agent
+                else " signs in again: the service refuses what is saved."
+                if refused
+                else " signs in; nothing is asked with it until then."
             )
             return [sentence((key(how), Tone.ACCENT), does)]
         if profile.name == self.bridge.acting:
@@ -191,7 +197,8 @@ class ProfilesPane(TablePane):
         profile = self.chosen
         if profile is not None:
             default = profile.name == self.bridge.profiles.default
-            table = rows.details(profile, self.clock.now(), default=default, glyphs=self.glyphs)
+            refused = profile.name in self.bridge.refused
+            table = rows.details(profile, self.clock.now(), default=default, refused=refused, glyphs=self.glyphs)
             screen = DetailsScreen(f"Profile {clean(profile.name)}", table)
             self.cockpit.push_screen(screen)
 

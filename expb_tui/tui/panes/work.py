@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.text import clean
 from expb_tui.present import opportunities as rows
 from expb_tui.present.cells import Glyphs, Table, Tone, plural
@@ -81,22 +81,26 @@ class WorkPane(TablePane):
         snapshot = self.bridge.work
         if snapshot is None or snapshot.state.value in ("fresh", "loading"):
             return ()
-        then = f"It is asked again by itself; {self.key('app.reload')} asks now. What you hold is not touched by this."
+        then = f"It is asked again by itself; {self.key('app.reload')} asks now."
+        if isinstance(snapshot.error, SignInNeeded):
+            then += " What is held with this credential cannot be renewed or submitted either."
+        else:
+            then += " What you hold is not touched by this."
         return stale_note("These offers", snapshot.taken_at, self.clock.now(), snapshot.error, then)
 
     def _why_empty(self) -> tuple[Line, ...]:
         bridge = self.bridge
         link, snapshot, profile = bridge.link, bridge.work, bridge.profile
-        if link.state is LinkState.NOBODY:
-            return invitation(
-                "Work is offered to agents, and no profile is chosen.",
-                (self.key("pane.profiles"), "goes to the profiles"),
         if link.state is LinkState.NOBODY and bridge.profiles_problem is not None:
             return invitation(
                 "Work is offered to agents, and the profiles cannot be read.",
                 (self.key("pane.profiles"), "goes to the profiles: what is wrong, and what mends it"),
                 (self.key("app.reload"), "reads the file again"),
             )
+        if link.state is LinkState.NOBODY:
+            return invitation(
+                "Work is offered to agents, and no profile is chosen.",
+                (self.key("pane.profiles"), "goes to the profiles"),
                 (self.key("profile.login"), "signs in, there"),
             )
         troubled = link.state in (LinkState.SIGNED_OUT, LinkState.LOST, LinkState.REFUSED)
