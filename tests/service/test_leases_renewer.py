@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from expb_tui.core.profiles.store import Profile, ProfileStore
 from expb_tui.core.secret import SecretStr
 from tests.support.desk import AGENT, SETTINGS, MovingClock
 from tests.support.disk import small_disk
+from tests.support.loopback import Reply, Request
 from tests.support.upstream import ACCOUNT_ID, AGENT_ID, PROJECT_ID, Upstream
 from tests.support.virtual import PATIENCE, TimedUpstream, pass_time
 
@@ -391,3 +394,82 @@ async def test_a_thousand_races_for_a_token_that_changes_with_each_renewal(tmp_p
         assert {package.state for package in held} == {LeaseState.ACTIVE}
         tokens = {token.get_secret_value() for token in await two.desk.journal.tokens()}
         assert tokens == set(upstream.tokens.values())
+
+
+class OddUpstream(TimedUpstream):
+    """Its first answers to renewals of each lease are odd in one of two ways, though it has renewed."""
+
+    def __init__(self, clock: MovingClock, how: str) -> None:
+        super().__init__(clock)
+        self.how = how
+
+    def _change(self, package: dict[str, Any], act: str, request: Request) -> Reply:
+        reply = super()._change(package, act, request)
+        if act != "renewals" or reply.status != 200 or package["status"]["lease"]["renewals"] > 2:
+            return reply
+        if self.how == "date ahead":
+            reply.headers["date"] = format_datetime(self.clock.now() + timedelta(hours=1), usegmt=True)
+            return reply
+        body = copy.deepcopy(reply.body)
+        body["resource"]["status"]["lease"]["expiresAt"] = (self.clock.now() - timedelta(hours=1)).isoformat()
+        return Reply(200, body)
+
+
+@pytest.mark.parametrize("how", ["date ahead", "end past"])
+async def test_one_odd_answer_to_a_renewal_ends_no_keeping(tmp_path: Path, how: str) -> None:
+    clock = MovingClock()
+    async with OddUpstream(clock, how).running() as upstream, process(tmp_path, upstream.url, clock=clock) as one:
+        await one.claim(3)
+        renewer = one.renewer()
+        async with running(renewer):
+            await eventually(lambda: renewer.keeps == 3)
+            await pass_time(clock, [renewer], 5 * LEASE)
+            assert renewer.keeps == 3
+        assert upstream.lost == set()
+        assert {held.state for held in await one.desk.held()} == {LeaseState.ACTIVE}
+        assert one.problems() == set()
+
+
+async def test_a_turn_that_cannot_be_taken_is_done_without_and_said(tmp_path: Path) -> None:
+    clock = MovingClock()
+    async with TimedUpstream(clock).running() as upstream, process(tmp_path, upstream.url, clock=clock) as one:
+        (held,) = await one.claim()
+        locks = one.desk.journal.folder / "locks"
+        locks.mkdir(exist_ok=True)
+        (locks / "packages.lock").mkdir()
+        renewer = one.renewer()
+        async with running(renewer):
+            await eventually(lambda: renewer.keeps == 1)
+            await pass_time(clock, [renewer], 3 * LEASE)
+            assert renewer.keeps == 1
+            assert one.problems() == {"no-turns"}
+            assert renewer.journal_problem is not None
+            assert (await one.desk.renew(one.session, held.uid)).kind == "renewed"
+            (locks / "packages.lock").rmdir()
+            await pass_time(clock, [renewer], LEASE)
+            assert renewer.journal_problem is None
+        assert upstream.lost == set()
+
+
+async def test_a_fault_of_ours_in_one_look_does_not_end_the_keeping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = MovingClock()
+    async with TimedUpstream(clock).running() as upstream, process(tmp_path, upstream.url, clock=clock) as one:
+        await one.claim()
+        renewer = one.renewer()
+        faults = iter([ZeroDivisionError()])
+        refresh = renewer._schedule.refresh
+
+        async def faulty(unsaved: Any) -> None:
+            if (fault := next(faults, None)) is not None:
+                raise fault
+            await refresh(unsaved)
+
+        monkeypatch.setattr(renewer._schedule, "refresh", faulty)
+        async with running(renewer):
+            await eventually(lambda: renewer.keeps == 1)
+            await pass_time(clock, [renewer], 2 * LEASE)
+        assert upstream.lost == set()
+        (told,) = [note.error for note in one.notes if note.error]
+        assert "ZeroDivisionError" in told.cause

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from expb_tui.core.api.failures import ApiProblem
+from expb_tui.core.api.failures import ApiProblem, Unreachable
+from expb_tui.core.errors import SignInNeeded
 from expb_tui.core.leases import renewer
 from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.model import LeaseState
 from expb_tui.core.leases.schedule import Lease, Picks, Schedule
 from expb_tui.core.leases.schema import PackageRow
 from expb_tui.core.leases.statements import merge
@@ -103,6 +105,12 @@ async def test_pauses_grow_while_there_is_time_and_a_service_that_asks_for_one_g
     place.schedule.take_due()
     place.schedule.failed(lease, asked)
     assert 59.0 < (place.schedule.next_due() or 0.0) <= 60.0
+    place.clock.seconds += 60.1
+    left = lease.remaining(place.clock)
+    place.schedule.take_due()
+    place.schedule.failed(lease, ApiProblem("POST /x", 503, "busy", retry_after=3600.0))
+    assert (place.schedule.next_due() or 0.0) < left / 3 + 0.1, "a long one does not eat the time for further tries"
+    place.clock.seconds += left / 3 + 0.1
     place.clock.seconds += lease.remaining(place.clock) - 30.0
     place.schedule.take_due()
     place.schedule.failed(lease, asked)
@@ -173,4 +181,40 @@ async def test_a_profile_that_was_moved_takes_its_leases_out_and_brings_them_bac
     place.store.put(profile)
     await place.schedule.refresh({})
     assert place.schedule.next_due() == 0
+    await place.aclose()
+
+
+async def test_a_refused_credential_is_asked_with_again_seldom_or_when_the_profiles_change(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    lease = await place.lease(250.0, length=900.0)
+    place.schedule.take_due()
+    place.schedule.failed(lease, SignInNeeded("The token cannot be used"))
+    assert 11.9 < (place.schedule.next_due() or 0.0) < 18.1
+    place.store.set_project(AGENT, "prj-2", "two")
+    await place.schedule.refresh({})
+    assert place.schedule.next_due() == 0.0
+    await place.aclose()
+
+
+async def test_after_a_reboot_a_lease_that_may_be_over_is_asked_for_less_and_less(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    row = place.row("wp-1", 60.0)
+    assert row.times is not None
+    old = replace(row.times, sent_boot="another", sent_wall=place.clock.now() - timedelta(hours=2))
+    await place.save(replace(row, times=old))
+    await place.schedule.refresh({})
+    (lease,) = place.schedule
+    assert lease.held.state is LeaseState.EXPIRED
+    waits = []
+    for _ in range(12):
+        assert place.schedule.take_due() == [lease]
+        place.schedule.failed(lease, Unreachable("no answer"))
+        waits.append(place.schedule.next_due() or 0.0)
+        place.clock.seconds += waits[-1] + 0.01
+    assert waits[0] < 2
+    assert 200 < waits[-1] < 400
+    assert lease.given_up, "such a one keeps no keeper from ending"
+    place.schedule.take_due()
+    place.schedule.failed(lease, ApiProblem("GET /x", 404, "not-found"))
+    assert place.schedule.next_due() is None
     await place.aclose()

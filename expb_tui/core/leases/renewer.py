@@ -18,7 +18,7 @@ from expb_tui.core.leases import upkeep
 from expb_tui.core.leases.model import HeldPackage, NotJournaled
 from expb_tui.core.leases.saving import Saver
 from expb_tui.core.leases.schedule import Lease, Picks, Schedule
-from expb_tui.core.leases.turns import Turns
+from expb_tui.core.leases.turns import Turns, no_turns
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
@@ -82,11 +82,13 @@ class Renewer:
         self._busy: set[int] = set()
         self._stopping = False
         self._told: ExpbError | None = None
+        self._no_turns: ExpbError | None = None
+        """Why turns cannot be taken now."""
 
     @property
     def keeps(self) -> int:
-        """How many leases it is responsible for at this moment."""
-        return sum(lease.covered and lease.due is not None for lease in self._schedule)
+        """How many leases it is responsible for at this moment; none that is over by all that is known."""
+        return sum(lease.covered and lease.due is not None and not lease.given_up for lease in self._schedule)
 
     @property
     def busy(self) -> int:
@@ -100,8 +102,8 @@ class Renewer:
 
     @property
     def journal_problem(self) -> ExpbError | None:
-        """Why the journal takes nothing, while that is so; renewals go on."""
-        return self._saver.problem
+        """Why the journal takes nothing, or turns cannot be taken, while that is so; renewals go on."""
+        return self._saver.problem or self._no_turns
 
     def next_due(self) -> float | None:
         """Seconds until the next renewal (0: now); None where there is none to come."""
@@ -123,6 +125,8 @@ class Renewer:
                 wait = await self._start()
             except ExpbError as problem:
                 self._note("", problem)
+            except Exception as defect:  # a fault of ours must not end the keeping
+                self._note("", _fault("Leases are not renewed as they should be", defect))
             self._tell_of_journal()
             await asyncio.sleep(min(_STEP, wait))
 
@@ -159,7 +163,14 @@ class Renewer:
     def _turn(self, lease: Lease) -> bool:
         """Whether it may be renewed now; otherwise it is looked at again soon."""
         row_id = lease.row.id
-        if row_id in self._turns or self._turns.take(row_id):  # kept from before, while its answer is not journaled
+        try:
+            # Kept from before, while its answer is not journaled.
+            if row_id in self._turns or self._turns.take(row_id):
+                self._no_turns = None
+                return True
+        except OSError as error:
+            # A renewal comes first (hazards 5): two at a time do no lasting harm, a lease that runs out does.
+            self._no_turns = no_turns(error)
             return True
         times = lease.row.times
         if times is not None and lease.remaining(self._clock) < times.lease_seconds * _URGENT_SHARE:
@@ -184,9 +195,7 @@ class Renewer:
             problem = failure
         except Exception as defect:
             # A fault of ours must neither end the keeping of a lease unseen nor be tried again without pause.
-            what = f"The lease of the package {uid} was not renewed"
-            step = "It is tried again; please report this line"
-            problem = ExpbError(what, cause=f"internal error: {type(defect).__name__}", next_step=step)
+            problem = _fault(f"The lease of the package {uid} was not renewed", defect)
         self._busy.discard(row.id)
         if problem is not None:
             self._schedule.failed(lease, problem)
@@ -199,7 +208,7 @@ class Renewer:
         self._note(uid, problem)
 
     def _tell_of_journal(self) -> None:
-        problem = self._saver.problem
+        problem = self.journal_problem
         if problem is not None and (self._told is None or problem.code != self._told.code):
             self._note("", problem)
         self._told = problem
@@ -207,3 +216,8 @@ class Renewer:
     def _note(self, package_id: str, error: ExpbError | None) -> None:
         if self._on_note is not None:
             self._on_note(RenewalNote(package_id, error))
+
+
+def _fault(what: str, defect: Exception) -> ExpbError:
+    step = "It is tried again; please report this line"
+    return ExpbError(what, cause=f"internal error: {type(defect).__name__}", next_step=step)

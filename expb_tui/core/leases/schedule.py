@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.clock import Clock
-from expb_tui.core.errors import ExpbError
+from expb_tui.core.errors import ExpbError, SignInNeeded
 from expb_tui.core.leases.credentials import ProfileLook
 from expb_tui.core.leases.model import HeldPackage, LeaseState
 from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow, Pin
@@ -28,10 +28,15 @@ Picks = Callable[[HeldPackage], bool]
 _LOOK_AGAIN = 15.0
 """Seconds after which everything is judged anew: profiles change without the journal."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+_LONGEST_OVER = 300.0
+"""Seconds between two questions about a lease that may be over: there is no end any more to be in time for."""
+_MANY_TRIES = 5
 _NEAR_END = 20.0
 """Seconds before its end from which a lease is tried once a second, or oftener (hazards 10)."""
 _LAST_TRIES = 1 / 12
 """Near its end the pause is at most this share of what is left, so that a lease of seconds gets its tries too."""
+_ASKED_SHARE = 1 / 3
+"""A service that asks to be left alone (Retry-After) gets at most this share of what is left of the lease."""
 _EARLIEST = 1 / 8
 """Share of a lease by which, in a crowd, it is renewed earlier than it has to be. Two thousand that were claimed in one
 moment fall due in one moment, and the last of them would find the time for its tries used up."""
@@ -39,6 +44,7 @@ _CROWD = 1000
 """With so many leases the whole of that share is used, with fewer less."""
 _EVENLY = (5**0.5 - 1) / 2
 """Multiples of it, without their whole part, spread evenly however many there are."""
+_NOT_THERE = (403, 404, 410)
 _SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 
@@ -58,6 +64,11 @@ class Lease:
     not_before: float = 0.0
     was_read: bool = field(default=False)
     """Since the last boot."""
+
+    @property
+    def given_up(self) -> bool:
+        """It ran out by this host's clock, and asking whether that is so has failed for a while."""
+        return self.held.state is LeaseState.EXPIRED and self.tries >= _MANY_TRIES
 
     def remaining(self, clock: Clock) -> float:
         """Seconds until its end, 0 after it."""
@@ -124,6 +135,8 @@ class Schedule:
             self._version, self._number, self._rows = version, changes.number, changes.rows
         if again:
             for lease in list(self._leases.values()):
+                if stamp != self._stamp:
+                    lease.not_before = 0.0  # there may be a credential now that is accepted
                 self.put(lease.row)
             self._stamp, self._looked = stamp, now
 
@@ -184,14 +197,24 @@ class Schedule:
 
     def failed(self, lease: Lease, problem: ExpbError | None = None) -> None:
         """A try has failed: the next one comes after a pause that grows, but never too late (hazards 10)."""
-        pause = min(_FIRST_PAUSE * 2.0 ** min(lease.tries, 16), _LONGEST_PAUSE) * _SPREAD.uniform(0.8, 1.2)
-        asked = problem.retry_after if isinstance(problem, ApiProblem) else None
         left = lease.remaining(self._clock)
+        longest = _LONGEST_PAUSE if left > 0 else _LONGEST_OVER
+        grown = min(_FIRST_PAUSE * 2.0 ** min(lease.tries, 16), longest)
+        if isinstance(problem, SignInNeeded):
+            grown = longest  # it was asked twice already, with what is saved (hazards 9)
+        pause = grown * _SPREAD.uniform(0.8, 1.2)
+        asked = problem.retry_after if isinstance(problem, ApiProblem) else None
         lease.tries += 1
-        if left <= _NEAR_END:
+        if left <= 0:
+            if isinstance(problem, ApiProblem) and problem.status in _NOT_THERE:
+                lease.was_read = True  # as sure as it gets
+            lease.not_before = self._clock.ticks() + max(pause, asked or 0.0)
+            self._plan(lease)
+        elif left <= _NEAR_END:
             self.postpone(lease, 1.0)
         else:
-            lease.not_before = self._clock.ticks() + min(max(pause, asked or 0.0), left - _NEAR_END + 1.0)
+            pause = max(pause, min(asked or 0.0, left * _ASKED_SHARE))
+            lease.not_before = self._clock.ticks() + min(pause, left - _NEAR_END + 1.0)
             self._plan(lease)
 
     def next_due(self) -> float | None:

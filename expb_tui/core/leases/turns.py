@@ -19,6 +19,7 @@ from pathlib import Path
 
 from expb_tui.core.errors import FileProblem
 from expb_tui.core.paths import private_dir
+from expb_tui.core.text import clean
 
 _RANGES = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 """Elsewhere a file for each package, until its turn ends."""
@@ -93,13 +94,14 @@ class Turns:
 async def package_turn(folder: Path, row_id: int, *, patience: float) -> AsyncIterator[None]:
     """Hold the turn of a package; waits for it at most ``patience`` seconds. Raises ``FileProblem`` (code ``locked``).
 
-    Tried without blocking, so that a cancelled wait leaves nothing held.
+    Tried without blocking, so that a cancelled wait leaves nothing held. Where no turn can be taken at all, what a
+    person or a renewal wants is done without one.
     """
     turns = Turns(folder)
     loop = asyncio.get_running_loop()
     until = loop.time() + patience
     try:
-        while not turns.take(row_id):
+        while not _taken(turns, row_id):
             if loop.time() >= until:
                 raise FileProblem(
                     "Nothing was sent for the package",
@@ -111,6 +113,23 @@ async def package_turn(folder: Path, row_id: int, *, patience: float) -> AsyncIt
         yield
     finally:
         turns.close()
+
+
+def _taken(turns: Turns, row_id: int) -> bool:
+    try:
+        return turns.take(row_id)
+    except OSError:
+        return True
+
+
+def no_turns(error: OSError) -> FileProblem:
+    """In words, why packages are renewed without their turn."""
+    return FileProblem(
+        "Leases are renewed without taking turns: two renewers may meet",
+        cause=f"{clean(str(error.filename or 'the lock'))}: {error.strerror or error}",
+        next_step="See that the folder of the journal can be written to; renewals go on meanwhile",
+        code="no-turns",
+    )
 
 
 def _byte(kind: int, offset: int) -> bytes:

@@ -28,6 +28,8 @@ _TOKEN_TRIES = 4
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 _SHORTEST_TRY, _LONGEST_TRY = 3.0, 20.0
 """Seconds that one renewal may take: a server that hangs must leave time for another try."""
+_SLACK = 2.0
+"""Seconds by which two answers about one lease may differ: a ``Date`` has whole ones."""
 _TRY_SHARES = (1 / 4, 1 / 4, 1 / 3, 1 / 2)
 """Shares of what is left of a lease that its renewer's tries may take, one after the other."""
 
@@ -111,9 +113,20 @@ def _newer_token(now: PackageRow, used: PackageRow) -> bool:
 
 
 async def read(context: Context, session: Session, row: PackageRow) -> tuple[PackageRow, PackageAnswer]:
-    """Read the package and journal it."""
-    answer = await context.api.read(session, row.uid, in_bulk=context.saver is not None)
-    return await context.save(context.row_of(answer, row.pin), row), answer
+    """Read the package and journal it; twice, where its lease is shorter than what is known of it."""
+    for _ in range(2):
+        answer = await context.api.read(session, row.uid, in_bulk=context.saver is not None)
+        now = context.row_of(answer, row.pin)
+        if not _shorter(now, row, context.clock):
+            break
+    return await context.save(now, row), answer
+
+
+def _shorter(now: PackageRow, known: PackageRow, clock: Clock) -> bool:
+    """A lease that goes on gets no shorter: a proxy's ``Date``, or another odd answer, must not end its keeping."""
+    if now.phase in ENDED_PHASES or now.times is None or known.times is None or not known.times.verified():
+        return False
+    return now.times.remaining(clock) < known.times.remaining(clock) - _SLACK
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ async def renew_once(context: Context, session: Session, row: PackageRow, *, wit
             if verdict == "unclear":
                 raise
             continue
-        return await _renewed(context, row, answer)
+        return await _renewed(context, session, row, answer)
     raise lost_error(row)
 
 
@@ -169,8 +182,14 @@ async def _after_odd_answer(context: Context, session: Session, row: PackageRow,
     return Renewed("renewed", now, seen.raw)
 
 
-async def _renewed(context: Context, row: PackageRow, answer: PackageAnswer) -> Renewed:
-    kept = await context.save(context.row_of(answer, row.pin), row)
+async def _renewed(context: Context, session: Session, row: PackageRow, answer: PackageAnswer) -> Renewed:
+    now = context.row_of(answer, row.pin)
+    if _shorter(now, row, context.clock):
+        # What is sure is saved first: the token of a confirmed renewal.
+        known = await context.save(replace(now, times=row.times), row)
+        kept, answer = await read(context, session, known)
+    else:
+        kept = await context.save(now, row)
     if kept.phase in ENDED_PHASES:
         return Renewed("ended", kept, answer.raw)
     # Some servers answer a renewal at the cap with the same end instead of lease-limit.
