@@ -17,6 +17,8 @@ from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr, is_token
 from expb_tui.core.settings import Settings
 
+_GRACE = 60.0
+"""Seconds that requests under way have before the connections of a session that is not used any more are closed."""
 _ASK_AGAIN = 60.0
 """Seconds after which a credential that could not be read is tried again though nothing has changed."""
 
@@ -68,7 +70,8 @@ class Sessions:
         self._clock = clock
         self._open: dict[tuple[str, str], Session] = {}
         """By profile file and name, or by endpoint and agent id for a lent token."""
-        self._retired: list[Session] = []
+        self._retired: list[tuple[float, Session]] = []
+        """With the moment, on the clock's ticks."""
         self._lent: dict[tuple[str, str], LentToken] = {}
         self._problems: dict[Identity, ExpbError] = {}
         self._asked: dict[Identity, tuple[object, float]] = {}
@@ -105,6 +108,7 @@ class Sessions:
 
     async def check(self, pin: Pin) -> ExpbError | None:
         """Find out whether this process can act for a lease; reads files, asks a keyring at most once a minute."""
+        await self._close_retired()
         identity = identity_of(pin)
         stamp = self._stamp(pin)
         before = self._asked.get(identity)
@@ -137,7 +141,7 @@ class Sessions:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        for session in (*self._open.values(), *self._retired):
+        for session in (*self._open.values(), *(session for _, session in self._retired)):
             await session.aclose()
         self._open.clear()
         self._retired.clear()
@@ -156,10 +160,11 @@ class Sessions:
         store = ProfileStore(Path(pin.profile_file))
         profile = store.read().by_name.get(pin.profile_name)
         wrong = mismatch(pin, profile)
-        if wrong:
-            self._retire((pin.profile_file, pin.profile_name))
+        if wrong or profile is None:  # the session of what the profile is now serves other leases
             raise NoCredential("A lease cannot be renewed here", cause=wrong, next_step=NEXT_STEP)
         key = (pin.profile_file, pin.profile_name)
+        if key in self._open and not self._open[key].is_of(profile):
+            self._retire(key)
         try:
             if key not in self._open:
                 self._open[key] = Session.open(
@@ -184,7 +189,11 @@ class Sessions:
     def _retire(self, key: tuple[str, str]) -> None:
         """Not used any more; requests under way may still need its connections."""
         if key in self._open:
-            self._retired.append(self._open.pop(key))
+            self._retired.append((self._clock.ticks(), self._open.pop(key)))
+
+    async def _close_retired(self) -> None:
+        while self._retired and self._clock.ticks() - self._retired[0][0] >= _GRACE:
+            await self._retired.pop(0)[1].aclose()
 
     def _stamp(self, pin: Pin) -> object:
         lent = (pin.endpoint, pin.agent_id) in self._lent

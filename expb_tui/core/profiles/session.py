@@ -187,6 +187,12 @@ class Session:
         stream = self._connected().stream(path, token=held.token, query=query, headers=headers)
         return await opened.enter_async_context(stream)
 
+    def is_of(self, saved: Profile) -> bool:
+        """Whether that profile still is for the service and the identity that this session acts with."""
+        mine = self.profile
+        was = (mine.endpoint, mine.account_id, mine.agent_id, mine.type)
+        return (saved.endpoint, saved.account_id, saved.agent_id, saved.type) == was
+
     @property
     def profile_file(self) -> str:
         """The file that the profile was read from."""
@@ -280,11 +286,10 @@ class Session:
     def _read(self, held: _Held | None) -> _Held:
         """What is saved now. Blocks. The keyring is not asked again while the entry is the one already known."""
         saved = self._store.select(self.profile.name)
-        was = (self.profile.endpoint, self.profile.account_id, self.profile.agent_id, self.profile.type)
-        if (saved.endpoint, saved.account_id, saved.agent_id, saved.type) != was:
+        if not self.is_of(saved):
             raise SignInNeeded(
                 f"Profile {saved.name!r} has been changed meanwhile",
-                cause=f"it was for {was[0]} and is now for {saved.endpoint} or another identity there",
+                cause=f"it was for {self.profile.endpoint} and is now for {saved.endpoint} or another identity there",
                 next_step="Nothing was sent; open it anew",
                 code="profile-moved",
             )
