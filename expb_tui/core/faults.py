@@ -38,6 +38,11 @@ def tell_places(say: Say) -> Say:
     return before
 
 
+def note(error: BaseException) -> None:
+    """Tell of one that was caught, because what it met must go on."""
+    _say(place_of(error))
+
+
 def run(main: Coroutine[Any, Any, T]) -> T:
     """``asyncio.run``, for every event loop of ours outside the cockpit."""
     import asyncio

@@ -19,6 +19,7 @@ import pytest
 
 from expb_tui.core.api.failures import ApiProblem, Unreachable
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases import recovery
 from expb_tui.core.leases.model import LeaseState, Unresolved
 from tests.support.desk import AGENT, Home, MovingClock, at_home
 from tests.support.loopback import FaultyWay, Reply, Request, once, posts, problem
@@ -233,6 +234,25 @@ async def test_what_is_not_known_is_said_and_settled_later(tmp_path: Path, serve
         assert found.state is LeaseState.TOKEN_LOST
         assert await home.desk.pending() == []
         assert len(packages_of(server)) == 1
+
+
+async def test_a_fault_of_ours_in_settling_one_request_hides_neither_others_nor_the_list(
+    tmp_path: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with through(tmp_path, server, patience=0.5) as (way, home):
+        session = home.session()
+        await session.principal()
+        way.fault = lambda request: "lose" if "work-packages" in request.path else "pass"
+        with pytest.raises(Unresolved):
+            await home.desk.request(session, server.project_id, "ideator")
+        way.fault = lambda request: "pass"
+        with monkeypatch.context() as broken:
+            broken.setattr(recovery, "lost_packages", lambda *_: 1 / 0)
+            assert await home.desk.resolve(session) == []
+        (pending,) = await home.desk.pending()
+        assert not pending.waiting
+        (found,) = await home.desk.resolve(session)
+        assert found.state is LeaseState.TOKEN_LOST
 
 
 def lists(request: Request) -> bool:

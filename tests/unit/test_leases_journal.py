@@ -372,6 +372,11 @@ def test_the_living_are_told_from_the_dead() -> None:
     assert not Owner(me.host, me.boot, me.pid, "1").alive(), "a later process with the same number"
     assert not Owner(me.host, "another-boot", me.pid, me.start).alive()
     assert Owner("another-host", "x", 1, "1").alive(), "of another host nothing is known"
+    start = me.start.partition(":")[0]
+    assert not Owner(me.host, me.boot, 2**22 - 1, start).alive()
+    elsewhere = Owner(me.host, me.boot, 2**22 - 1, f"{start}:1")
+    assert elsewhere.alive(), "of another namespace neither"
+    assert (me.seen, elsewhere.seen) == (True, False)
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
     assert not Owner(me.host, me.boot, child.pid, "").alive()

@@ -68,16 +68,24 @@ class Context:
             package.status.phase,
             answer.token,
             answer.document,
-            self._times(answer) if lease else None,
+            self._times(answer),
             min(max(0, lease.renewals), LARGEST_COUNT) if lease else 0,
             now,
             now,
         )
 
-    def _times(self, answer: PackageAnswer) -> LeaseTimes:
+    def _times(self, answer: PackageAnswer) -> LeaseTimes | None:
+        """None where there is no lease, or one that is told in numbers beyond all measure: its token is kept."""
+        try:
+            return self._reckoned(answer)
+        except (OverflowError, ValueError):
+            return None
+
+    def _reckoned(self, answer: PackageAnswer) -> LeaseTimes | None:
         assert answer.package is not None
         lease = answer.package.status.lease
-        assert lease is not None
+        if lease is None:
+            return None
         sent = answer.answer.sent_ticks
         sent_wall = self.clock.now() - timedelta(seconds=max(0.0, self.clock.ticks() - sent))
         date = answer.answer.date or sent_wall

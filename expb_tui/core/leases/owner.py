@@ -11,16 +11,25 @@ from expb_tui.core.paths import machine_id
 
 _ENDED = ("Z", "X", "x")
 """States of a process that has ended: zombie, dead."""
+_APART = ":"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from a later one with the same number by boot and start time."""
+    """A process, told apart from a later one with the same number by boot and start time.
+
+    ``start``: clock ticks since boot, and after a colon the namespace that ``pid`` is a number of, where known.
+    """
 
     host: str
     boot: str
     pid: int
     start: str
+
+    @property
+    def seen(self) -> bool:
+        """Whether its end could be noticed from here."""
+        return self.host == machine_id() and self.start.partition(_APART)[2] in ("", _namespace())
 
     def alive(self) -> bool:
         """Whether it still runs; a process of another host or another pid namespace counts as alive.
@@ -31,19 +40,17 @@ class Owner:
             return True
         if self.boot != boot_id():
             return False
+        if not self.seen:
+            return True
+        start = self.start.partition(_APART)[0]
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
         except PermissionError:
             pass
-        state, start = _stat(self.pid)
-        return state not in _ENDED and (not self.start or start in ("", self.start))
-
-
-def process_start(pid: int) -> str:
-    """When a process started, in clock ticks since boot; empty where the system does not tell."""
-    return _stat(pid)[1]
+        state, started = _stat(self.pid)
+        return state not in _ENDED and (not start or started in ("", start))
 
 
 def _stat(pid: int) -> tuple[str, str]:
@@ -57,8 +64,17 @@ def _stat(pid: int) -> tuple[str, str]:
 
 
 @cache
+def _namespace() -> str:
+    """A number means another process in a container, or in the sandbox of an agent (man 7 pid_namespaces)."""
+    try:
+        return str(os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return ""
+
+
+@cache
 def _this(pid: int) -> Owner:
-    return Owner(machine_id(), boot_id(), pid, process_start(pid))
+    return Owner(machine_id(), boot_id(), pid, _APART.join(filter(None, (_stat(pid)[1], _namespace()))))
 
 
 def this_process() -> Owner:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from expb_tui.core import faults
 from expb_tui.core.api.endpoint import same_endpoint
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.errors import ExpbError
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 REPLAY_SECONDS = 120.0
 """An older claim is never replayed: it would take new work that nobody asked for any more."""
-
+_LONGEST_WAIT = 900.0
+"""Seconds after which nobody waits for an answer any more, not even a process that cannot be seen from here."""
 
 Settled = ClaimOutcome | SubmitOutcome | PackageRow
 """What a settled request turned out to be."""
@@ -49,6 +51,9 @@ async def resolve(context: Context, session: Session) -> list[Settled]:
             settled += await _settle(context, session, intent, replay=fresh)
         except ExpbError:
             await context.journal.give_up(intent)
+        except Exception as defect:  # a fault of ours in one of them must not hide the others, nor the list
+            await context.journal.give_up(intent)
+            faults.note(defect)
     return [*settled, *await _listed_after_salvage(context, session, pin)]
 
 
@@ -64,8 +69,12 @@ async def settle_left_over(context: Context, sessions: Callable[[str], Awaitable
 
 
 async def _orphans(context: Context) -> list[Intent]:
-    """Open requests whose process is dead or no longer waits."""
-    return [one for one in await context.journal.open_intents() if one.given_up or not one.owner.alive()]
+    """Open requests whose process is dead or no longer waits, as far as can be known."""
+    return [
+        one
+        for one in await context.journal.open_intents()
+        if one.given_up or not one.owner.alive() or not (one.owner.seen or is_fresh(context, one, _LONGEST_WAIT))
+    ]
 
 
 def _unlisted_profiles(context: Context) -> set[str]:
