@@ -247,7 +247,7 @@ async def test_a_fault_of_ours_in_settling_one_request_hides_neither_others_nor_
             await home.desk.request(session, server.project_id, "ideator")
         way.fault = lambda request: "pass"
         with monkeypatch.context() as broken:
-            broken.setattr(recovery, "lost_packages", lambda *_: 1 / 0)
+            broken.setattr(recovery, "_settle", lambda *_, **__: 1 / 0)
             assert await home.desk.resolve(session) == []
         (pending,) = await home.desk.pending()
         assert not pending.waiting

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from email.utils import format_datetime
@@ -449,6 +450,26 @@ async def test_a_turn_that_cannot_be_taken_is_done_without_and_said(tmp_path: Pa
             await pass_time(clock, [renewer], LEASE)
             assert renewer.journal_problem is None
         assert upstream.lost == set()
+
+
+async def test_a_journal_that_does_not_answer_holds_up_no_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expb_tui.core.leases.renewer._JOURNAL_WAIT", 0.05)
+    clock = MovingClock()
+    async with TimedUpstream(clock).running() as upstream, process(tmp_path, upstream.url, clock=clock) as one:
+        await one.claim(2)
+        renewer = one.renewer()
+        async with running(renewer):
+            await eventually(lambda: renewer.keeps == 2)
+            go = threading.Event()
+            held_up = asyncio.create_task(one.desk.journal._door.read(lambda _: go.wait(PATIENCE)))
+            await pass_time(clock, [renewer], 3 * LEASE)
+            go.set()
+            assert await held_up
+            await pass_time(clock, [renewer], LEASE)
+        assert upstream.lost == set()
+        assert {held.state for held in await one.desk.held()} == {LeaseState.ACTIVE}
 
 
 async def test_a_fault_of_ours_in_one_look_does_not_end_the_keeping(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
@@ -84,6 +85,45 @@ async def test_what_can_be_read_is_saved(tmp_path: Path, damage: Callable[[Path]
         await journal.merge(package_row("wp-new"))
         assert await journal._door.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith("journal")) == ["journal.db"]
+
+
+async def test_a_file_that_is_empty_is_damage_and_no_new_journal(tmp_path: Path) -> None:
+    """What a power cut leaves on some file systems."""
+    path = tmp_path / "journal.db"
+    await filled(path)
+    with open(path, "r+b") as handle:
+        handle.truncate(0)
+    async with journal_at(path) as journal:
+        assert await counts(journal) == (0, 0, 0, 0)
+        told = journal.salvaged()
+        assert told is not None
+        assert told.cause == "the file is empty"
+        assert (told.folder / path.name).exists()
+
+
+async def test_of_an_empty_file_the_log_gives_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with journal_at(path) as journal:
+        for number in range(PACKAGES):
+            await journal.merge(package_row(f"wp-{number}"))
+        with open(path, "r+b") as handle:
+            handle.truncate(0)
+        async with asyncio.timeout(20):
+            while (await counts(journal))[:2] != (PACKAGES, PACKAGES):
+                await asyncio.sleep(0.05)
+        assert journal.salvaged() is not None
+
+
+async def test_many_who_come_first_make_one_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journals = [Journal(path) for _ in range(8)]
+    await asyncio.gather(*(one.merge(package_row(f"wp-{number}")) for number, one in enumerate(journals)))
+    assert {row.uid for row in await journals[0].packages()} == {f"wp-{number}" for number in range(8)}
+    assert journals[0].salvaged() is None
+    assert not path.with_name("journal.db.new").exists()
+    assert path.stat().st_mode & 0o777 == 0o600
+    for one in journals:
+        await one.aclose()
 
 
 async def test_whatever_byte_is_flipped_nothing_but_words_come_of_it(tmp_path: Path) -> None:

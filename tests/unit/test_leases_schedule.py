@@ -154,6 +154,23 @@ async def test_only_what_was_written_since_is_read_and_what_was_forgotten_is_gon
     await place.aclose()
 
 
+async def test_a_journal_that_was_moved_away_takes_no_lease_with_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    rows = [place.row(f"wp-{number}") for number in range(3)]
+    await place.save(*rows)
+    await place.schedule.refresh({})
+    away = tmp_path / "away"
+    away.mkdir()
+    for file in tmp_path.glob("journal.db*"):
+        file.rename(away / file.name)
+    await place.schedule.refresh({})
+    await place.schedule.refresh({})
+    assert {lease.held.uid for lease in place.schedule} == {"wp-0", "wp-1", "wp-2"}
+    kept = {row.uid: row.token for row in await place.journal.packages()}
+    assert kept == {row.uid: row.token for row in rows}
+    await place.aclose()
+
+
 async def test_an_answer_that_is_not_journaled_counts_more_than_the_journal(tmp_path: Path) -> None:
     place = Place(tmp_path)
     lease = await place.lease(15.0, length=60.0)

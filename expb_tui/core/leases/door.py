@@ -8,13 +8,13 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from expb_tui.core.errors import FileProblem
 from expb_tui.core.leases.filesystem import refuse_network
-from expb_tui.core.leases.rescue import NEWER, UNREADABLE, upgrade
+from expb_tui.core.leases.rescue import NEWER, UNREADABLE, connect, upgrade
 from expb_tui.core.leases.salvage import Salvage, identity
 from expb_tui.core.locks import file_lock
 from expb_tui.core.paths import private_dir
@@ -199,6 +199,8 @@ class Door:
         refuse_network(self.path.parent)
         if self.salvage.pending():
             self.salvage.finish()
+        if identity(self.path) is None:
+            self._create()
         # Until SQLite has found its log by name, nobody may set the file aside.
         with file_lock(self.salvage.lock, shared=True):
             try:
@@ -210,12 +212,24 @@ class Door:
                 db = self._connect(timeout)
             return db, identity(self.path)
 
+    def _create(self) -> None:
+        """A journal without rows, complete when it comes to stand there: an empty file is a damaged one."""
+        made = self.path.with_name(self.path.name + ".new")
+        with file_lock(self.salvage.lock, timeout=BUSY):
+            if identity(self.path) is not None:
+                return
+            made.unlink(missing_ok=True)
+            # Created here, so that it is never readable by others; SQLite gives its log and index the same mode.
+            os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            with closing(connect(made)) as db:
+                upgrade(db, self._migrations)
+            made.rename(self.path)
+
     def _connect(self, timeout: float) -> sqlite3.Connection:
-        # Created here, so that it is never readable by others; SQLite gives its log and index the same mode. A file
-        # that exists is not opened: closing it again would drop the locks of this process's other connections.
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        if self.path.stat().st_mode & 0o077:
+        state = self.path.stat()
+        if state.st_size == 0:
+            raise sqlite3.DatabaseError("the file is empty")
+        if state.st_mode & 0o077:
             self.path.chmod(0o600)
         db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:

@@ -20,7 +20,7 @@ from expb_tui.core.leases.door import BUSY, Door
 from expb_tui.core.leases.looks import Changes, Overview
 from expb_tui.core.leases.model import Receipt
 from expb_tui.core.leases.owner import Owner
-from expb_tui.core.leases.salvage import Salvaged
+from expb_tui.core.leases.salvage import Salvaged, identity
 from expb_tui.core.leases.schema import (
     ENDED_PHASES,
     LEASE_COLUMNS,
@@ -81,6 +81,11 @@ class Journal:
     def folder(self) -> Path:
         """Where the locks of packages stand too."""
         return self.path.parent
+
+    @property
+    def file(self) -> tuple[int, int] | None:
+        """Tells the file that counts now from one that stood there before; one ``stat``."""
+        return identity(self.path)
 
     @property
     def closed(self) -> bool:

@@ -33,6 +33,8 @@ _SHORTEST_STEP = 0.2
 """What falls due within this time is begun together."""
 _AT_ONCE = 512
 """Renewals under way at one time; two thousand that fall due at once are asked for within seconds."""
+_JOURNAL_WAIT = 1.0
+"""Seconds that renewals wait to hear what others wrote."""
 _TURN_WAIT = 1.0
 """Seconds until it is looked again whether somebody else's turn is over."""
 _URGENT_SHARE = 1 / 6
@@ -82,6 +84,7 @@ class Renewer:
         self._busy: set[int] = set()
         self._stopping = False
         self._told: ExpbError | None = None
+        self._refreshing: asyncio.Task[None] | None = None
         self._no_turns: ExpbError | None = None
         """Why turns cannot be taken now."""
 
@@ -119,16 +122,20 @@ class Renewer:
 
     async def run(self) -> None:
         """Keep on until cancelled; renewals in flight go on then, and are journaled: ``Desk.aclose`` waits for them."""
-        while True:
-            wait = _STEP
-            try:
-                wait = await self._start()
-            except ExpbError as problem:
-                self._note("", problem)
-            except Exception as defect:  # a fault of ours must not end the keeping
-                self._note("", _fault("Leases are not renewed as they should be", defect))
-            self._tell_of_journal()
-            await asyncio.sleep(min(_STEP, wait))
+        try:
+            while True:
+                wait = _STEP
+                try:
+                    wait = await self._start()
+                except ExpbError as problem:
+                    self._note("", problem)
+                except Exception as defect:  # a fault of ours must not end the keeping
+                    self._note("", _fault("Leases are not renewed as they should be", defect))
+                self._tell_of_journal()
+                await asyncio.sleep(min(_STEP, wait))
+        finally:
+            if self._refreshing is not None:
+                self._refreshing.cancel()
 
     async def _start(self) -> float:
         """Begin what is due; gives the seconds until something is."""
@@ -143,14 +150,21 @@ class Renewer:
                 ready.append(lease)
         try:
             # Now that these turns are ours: somebody else may have renewed before they were.
-            await self._schedule.refresh(self._saver.unsaved)
-        except ExpbError:
-            # What cannot be looked up is renewed all the same (hazards 5).
+            await self._refresh()
+        finally:
+            # What cannot be looked up, or not in time, is renewed all the same (hazards 5).
             self._begin(ready)
-            raise
-        self._begin(ready)
         soonest = self._schedule.next_look()
         return _STEP if soonest is None else max(_SHORTEST_STEP, soonest)
+
+    async def _refresh(self) -> None:
+        """Take in what others wrote; a journal that is slow to tell is not waited for."""
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._schedule.refresh(self._saver.unsaved))
+        done, _ = await asyncio.wait({self._refreshing}, timeout=_JOURNAL_WAIT)
+        if done:
+            task, self._refreshing = self._refreshing, None
+            task.result()
 
     def _begin(self, ready: list[Lease]) -> None:
         for lease in ready:

@@ -101,7 +101,8 @@ def rescue(copy: Path, fresh: sqlite3.Connection, migrations: tuple[tuple[str, .
 def _readable(copy: Path, migrations: tuple[tuple[str, ...], ...]) -> sqlite3.Connection | None:
     """The copy, with its first page written anew where the table of contents itself is damaged."""
     log = copy.with_name(copy.name + "-wal")
-    for mended in ("nothing", "first page", "log"):
+    # Of an empty file SQLite would throw the log away, which may hold everything.
+    for mended in ("nothing", "first page", "log") if copy.stat().st_size else ("first page", "log"):
         db = None
         try:
             if mended == "first page":
@@ -127,12 +128,17 @@ def _new_first_page(copy: Path, migrations: tuple[tuple[str, ...], ...]) -> None
         upgrade(db, migrations[:1])
         (size,) = db.execute("PRAGMA page_size").fetchone()
     page = bytearray(model.read_bytes()[:size])
+    pages = copy.stat().st_size // size
+    if not pages:  # all that is left is in the log; there are no more than these
+        log = copy.with_name(copy.name + "-wal")
+        pages = (model.stat().st_size + (log.stat().st_size if log.exists() else 0)) // size
     page[18:20] = b"\2\2"  # there may be a log
-    page[28:32] = (copy.stat().st_size // size).to_bytes(4, "big")  # how many pages there are
+    page[28:32] = pages.to_bytes(4, "big")
     page[32:40] = bytes(8)  # no free ones
     page[92:96] = page[24:28]  # these numbers are of this change
     with open(copy, "r+b") as handle:
         handle.write(page)
+        handle.truncate(pages * size)
     with closing(connect(copy)) as db, suppress(sqlite3.Error):
         for statements in migrations[1:]:
             for statement in statements:

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,10 +115,13 @@ class Salvage:
                 return True
             shutil.rmtree(self._working, ignore_errors=True)
             private_dir(self._working)
-            # Open until the end: while it has the file, nobody else writes to it, and SQLite leaves its log alone.
-            with closing(sqlite3.connect(self.path, timeout=1.0, isolation_level=None)) as held:
-                with suppress(sqlite3.Error):  # too damaged to be locked is too damaged to be written
-                    held.execute("BEGIN IMMEDIATE")
+            with ExitStack() as opened:
+                # Open until the end: while it has the file, nobody else writes to it, and SQLite leaves its log alone.
+                # Of an empty one it would throw the log away at once.
+                if self.path.stat().st_size:
+                    held = opened.enter_context(closing(sqlite3.connect(self.path, timeout=1.0, isolation_level=None)))
+                    with suppress(sqlite3.Error):  # too damaged to be locked is too damaged to be written
+                        held.execute("BEGIN IMMEDIATE")
                 try:
                     copy = self._copy()
                     cause = self._fault(copy)
@@ -164,6 +167,8 @@ class Salvage:
 
     def _fault(self, copy: Path) -> str:
         """What is wrong with the journal; empty where everything in it can be read."""
+        if not copy.stat().st_size:
+            return "the file is empty"
         probe = copy.with_name("probe.db")
         for ending in ("-wal", ""):
             with suppress(FileNotFoundError):

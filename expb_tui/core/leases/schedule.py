@@ -103,6 +103,7 @@ class Schedule:
         self._version: int | None = None
         self._number = -1
         self._rows = 0
+        self._file: object = None
         self._salvaged: Salvaged | None = None
         """What is known to have become of a damaged journal."""
 
@@ -119,15 +120,19 @@ class Schedule:
             self._problems.clear()
         if version != self._version:
             changes = await self._journal.changes(self._number)
-            salvaged = self._journal.salvaged(since_opened=True)
-            if changes.rows < self._rows or changes.number < self._number or salvaged != self._salvaged:
-                # Packages were forgotten, or this is another journal: the old one was set aside.
+            salvaged, file = self._journal.salvaged(since_opened=True), self._journal.file
+            # Set aside by us, or moved away by somebody.
+            other = salvaged != self._salvaged or file != self._file
+            if changes.rows < self._rows or changes.number < self._number or other:
+                # Packages were forgotten, or this is another journal.
                 changes = await self._journal.changes(-1)
                 before = self._leases
                 self._leases = {row.id: known for row in changes.packages if (known := before.get(row.id))}
-                if salvaged != self._salvaged:
-                    await self._bring_back(one.row for row_id, one in before.items() if row_id not in self._leases)
-                    self._salvaged = salvaged
+                if other:
+                    there = {(row.pin.endpoint, row.uid) for row in changes.packages}
+                    gone = [one.row for one in before.values() if (one.row.pin.endpoint, one.row.uid) not in there]
+                    await self._bring_back(gone)
+                    self._salvaged, self._file = salvaged, file
             for row in changes.packages:
                 known = self._leases.get(row.id)
                 if known is None or known.row != row:  # most are our own
@@ -141,7 +146,7 @@ class Schedule:
             self._stamp, self._looked = stamp, now
 
     async def _bring_back(self, gone: Iterable[PackageRow]) -> None:
-        """Leases that a damaged journal lost, and that this process still has the tokens of, go into the new one."""
+        """Leases that are not in the new journal, and that this process still has the tokens of, go into it."""
         for row in gone:
             if row.token is not None:
                 await self._journal.merge(replace(row, document=row.document or {}))
