@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from expb_tui.core.errors import FileProblem
 from expb_tui.core.leases.journal import Journal
+from expb_tui.core.locks import file_lock
 from tests.support.drill import Drill, claim, kept, save_draft
 from tests.support.keeper import keeper, until
 from tests.support.recorded import ROOT, Place, Ran
@@ -168,14 +170,15 @@ def journaled(place: Place) -> int:
 
 
 def stop_without_log(path: Path, writers: Sequence[subprocess.Popen[Any]]) -> None:
-    """Stop everybody at a moment when all of the journal is in the one file."""
+    """Stop everybody at a moment when all of the journal is in the one file, and nobody is just opening it."""
     for _ in range(100):
         for writer in writers:
             writer.send_signal(signal.SIGSTOP)
         with contextlib.closing(sqlite3.connect(path, timeout=0.05)) as db:
             busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if not busy:
-            return
+        with contextlib.suppress(FileProblem), file_lock(path.parent / "locks" / "journal.lock", timeout=0.0):
+            if not busy:
+                return
         for writer in writers:
             writer.send_signal(signal.SIGCONT)
         time.sleep(0.02)
