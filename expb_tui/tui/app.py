@@ -213,6 +213,13 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         if self._line is not None:
             self._line.hand_over()
 
+    def _handle_exception(self, error: Exception) -> None:
+        """While everything is taken down, parts of a widget go before its last events: that changes no exit code."""
+        if self.leaving:
+            kept(error)
+        else:
+            super()._handle_exception(error)
+
     def _fatal_error(self) -> None:
         """A fault of ours ends the cockpit: a file gets the traceback, without values, and the terminal one line."""
         error = sys.exc_info()[1]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from expb_tui.launch import House
+from expb_tui.tui.widgets.dialog import Dialog
 from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.loopback import FaultyWay, once, posts
 from tests.support.server import LocalServer
@@ -315,3 +316,13 @@ async def test_what_is_copied_is_offered_and_said(cockpit: PilotCockpit, server:
     await cockpit.wait_for("project id", server.project_id, "claim command")
     await cockpit.key("enter")
     await cockpit.wait_for("Sent to", server.project_id, without="claim command")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_a_signal_while_a_dialog_opens_ends_as_a_signal_does(house: House, turns: int) -> None:
+    async with piloted(house) as cockpit:
+        cockpit.app.push_screen(Dialog[None]("Opening"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cockpit.app.end_now(143)
+    assert cockpit.app.return_code == 143
