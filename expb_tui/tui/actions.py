@@ -41,6 +41,7 @@ SCOPES = {
     "package": "Package",
     "dialog": "In every dialog",
     "confirm": "Questions",
+    "leave": "Question before leaving",
     "notices": "Notices",
     "form": "Forms",
     "doctor": "Doctor",
@@ -194,6 +195,13 @@ ACTIONS: tuple[Action, ...] = (
         "Show what was submitted from this host, with the server's confirmation.",
         footer=65,
     ),
+    Action(
+        "lease.keeper",
+        "Start keeper",
+        "leases",
+        ("K",),
+        "Start the keeper where none runs: it renews with or without the cockpit.",
+    ),
     Action("lease.release", "Release", "leases", ("D",), "Give the package back; open tasks go to others.", True, 30),
     # Package
     Action("package.open", "Open", "package", ("enter",), "Open this task for reading and filling in.", footer=10),
@@ -223,6 +231,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("notice.open", "Go there", "notices", ("enter",), "Go to the row that the notice is about.", footer=5),
     Action("notice.copy", "Copy", "notices", ("y",), "Send the notice, whole, to this terminal's clipboard.", footer=8),
     Action("confirm.no", "No", "confirm", ("n",), "Do not do it."),
+    Action(
+        "leave.keeper",
+        "Start keeper",
+        "leave",
+        ("K",),
+        "Start the keeper, which renews after the cockpit is left.",
+        footer=15,
+    ),
     # Doctor
     Action(
         "doctor.copy", "Copy", "doctor", ("y",), "Send the line that mends it to this terminal's clipboard.", footer=5

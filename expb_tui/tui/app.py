@@ -502,14 +502,11 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
             self._ask_to_leave()
 
     def _ask_to_leave(self) -> None:
-        from expb_tui.tui.screens.confirm import ConfirmScreen
+        from expb_tui.tui.screens.leave import LeaveScreen
 
-        if any(isinstance(screen, ConfirmScreen) and screen.verb == "Leave" for screen in self.screen_stack):
-            return
-        lines = heading.leaving(self.bridge)
-        self.push_screen(
-            ConfirmScreen("Leave expb-tui?", lines, verb="Leave"), lambda yes: self.exit() if yes else None
-        )
+        if not any(isinstance(screen, LeaveScreen) for screen in self.screen_stack):
+            question = LeaveScreen(self.bridge, lambda: heading.leaving(self.bridge))
+            self.push_screen(question, lambda yes: self.exit() if yes else None)
 
     def act_app_quit(self) -> None:
         self.exit(message=heading.farewell(self.bridge))

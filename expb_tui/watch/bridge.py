@@ -219,6 +219,24 @@ class Bridge:
             await asyncio.sleep(TICK)
             await self.keeper.help(self.held or (), self.session_for)
 
+    @property
+    def may_start_keeper(self) -> bool:
+        """A keeper would be of use, and none runs."""
+        state = self.keeper.state
+        wanted = any(held.kept and held.live for held in self.held or ())
+        settings = self.house.settings
+        idle = state is not None and not state.running
+        return wanted and idle and settings.keeper != "off" and not settings.read_only
+
+    async def start_keeper(self) -> None:
+        """Have a keeper run because a person wants one, after ``keeper stop`` too."""
+        await self.keeper.ensure(await self._bare_session())
+        self.keeper.look(self.held or ())
+        state = self.keeper.state
+        if state is not None and state.running:
+            self._teller.say(f"The keeper runs (process {state.pid}) and renews what is to be kept")
+        self.mark("leases", "link")
+
     async def claimed(self, held: HeldPackage | None, session: Session) -> None:
         """A package has just been journaled: a keeper is started for it, without waiting for that."""
         await self.leases_changed()

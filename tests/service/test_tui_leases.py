@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from expb_tui.tui import bell
 from expb_tui.tui.screens.submit import SubmitScreen
 from expb_tui.tui.screens.task_form import TaskFormScreen
 from expb_tui.watch.notices import Notice
-from tests.support.cockpit import PilotCockpit, environment, house_in, piloted, profiles_file
+from tests.support.cockpit import PROGRAM, PilotCockpit, environment, house_in, piloted, profiles_file
 from tests.support.filling import fill, question
 from tests.support.keeper import keeper, no_keeper_left, until_async
 from tests.support.keyrings import keyring_backends
@@ -161,6 +162,27 @@ async def test_the_cockpit_starts_a_keeper_that_outlives_it(
             held = await claim(cockpit)
             await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "keeper", "the keeper keeps it")
         assert house.keeper().running
+
+
+async def test_after_a_stop_the_question_before_leaving_starts_a_keeper(
+    folder: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPB_TUI_KEEPER", "auto")
+    profiles_file(folder, server)
+    house = house_in(folder)
+    with no_keeper_left(dict(os.environ)):
+        async with piloted(house) as cockpit:
+            held = await claim(cockpit)
+            await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "keeper", "the keeper keeps it")
+            assert not cockpit.app.bridge.may_start_keeper
+            await asyncio.to_thread(subprocess.run, [PROGRAM, "keeper", "stop", "--yes"], check=True)
+            await cockpit.wait(lambda: cells(cockpit, held)["KEPT BY"][0] == "cockpit", "nobody else does")
+            await cockpit.press("app.back")
+            await cockpit.wait_for("1 lease runs out", "Only this cockpit renews it")
+            await cockpit.press("leave.keeper")
+            await cockpit.wait_for("1 lease goes on: the keeper renews it without you", without="Start keeper")
+            await cockpit.key("escape")
+            assert house.keeper().running
 
 
 async def test_before_a_claim_it_is_said_what_ends_with_the_keeper_and_mended(

@@ -139,6 +139,8 @@ class LeasesPane(TablePane):
             return any(held.usable and held.has_token for held in targets)
         if action_id == "lease.withdraw":
             return any(held.state.value == "token lost" for held in targets)
+        if action_id == "lease.keeper":
+            return self.bridge.may_start_keeper
         return bool(targets) or action_id == "lease.receipts"
 
     def copyables(self) -> list[Copyable]:
@@ -153,6 +155,9 @@ class LeasesPane(TablePane):
         ]
 
     # What the keys do
+
+    def act_lease_keeper(self) -> None:
+        self.bridge.run("start the keeper", self.bridge.start_keeper)
 
     def act_lease_open(self) -> None:
         held = self.chosen

@@ -28,10 +28,14 @@ class ConfirmScreen(Dialog[bool]):
         self.verb = verb
 
     def compose_body(self) -> ComposeResult:
-        text = LineText(framed=False, id="question")
-        text.styles.height = min(_MOST, sum(len(wrap(line, _WIDTH - 8)) for line in self._lines) + 1)
-        text.set_lines(((), *self._lines))
-        yield text
+        self._text = LineText(framed=False, id="question")
+        self.show_lines(self._lines)
+        yield self._text
+
+    def show_lines(self, lines: Sequence[Line]) -> None:
+        """What the question is about; again where that has changed meanwhile."""
+        self._text.styles.height = min(_MOST, sum(len(wrap(line, _WIDTH - 8)) for line in lines) + 1)
+        self._text.set_lines(((), *lines))
 
     def hints(self) -> list[Action]:
         labels = {"dialog.accept": self.verb, "dialog.close": "Cancel"}

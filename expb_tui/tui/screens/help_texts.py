@@ -146,6 +146,11 @@ HELP: Mapping[str, Help] = {
         (),
         ("{dialog.accept} or {confirm.yes} does it, {dialog.close} or {confirm.no} does not.",),
     ),
+    "leave": Help(
+        ("What becomes of the leases when the cockpit is left: which go on, and which run out and when.",),
+        (),
+        ("{leave.keeper} starts the keeper where none runs; it renews without the cockpit, until somebody stops it.",),
+    ),
     "notices": Help(
         ("What went wrong and what was done since the cockpit was opened, newest first.",),
         (
