@@ -65,13 +65,14 @@ def print_list(output: Output, held: list[HeldPackage]) -> None:
 
 
 def who_keeps() -> Callable[[HeldPackage], Keeping]:
-    """Who keeps a lease, as this host's keeper says now; this command itself keeps nothing."""
+    """Who keeps a lease, as this host's keeper and open cockpits are now; this command itself keeps nothing."""
     from expb_tui.core.clock import SYSTEM_CLOCK
     from expb_tui.core.keeper.state import look
-    from expb_tui.core.leases.keeping import keeping_of
+    from expb_tui.core.leases.keeping import face_renews, keeping_of
+    from expb_tui.core.paths import state_dir
 
-    keeper = look()
-    return lambda held: keeping_of(held, keeper=keeper.keeps_it(held, SYSTEM_CLOCK))
+    keeper, here = look(), face_renews(state_dir())
+    return lambda held: keeping_of(held, keeper=keeper.keeps_it(held, SYSTEM_CLOCK), here=here)
 
 
 async def have_it_kept(house: House, session: Session) -> None:

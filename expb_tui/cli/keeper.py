@@ -12,7 +12,12 @@ from expb_tui.core import faults
 
 if TYPE_CHECKING:
     from expb_tui.core.keeper.state import KeeperState
+    from expb_tui.core.leases.model import HeldPackage
     from expb_tui.core.settings import Settings
+    from expb_tui.launch import House
+
+_NAMED = 10
+"""Leases that are named one by one."""
 
 
 @click.group(cls=Noun, invoke_without_command=True)
@@ -153,14 +158,13 @@ def stop(ctx: click.Context, yes: bool) -> int:
     from expb_tui.core.keeper.control import ask
     from expb_tui.core.keeper.state import look
     from expb_tui.core.paths import state_dir
-    from expb_tui.present.cells import plural
 
     state = look()
     if not state.running:
         diagnostics.note("No keeper runs on this host")
         return 0
     if state.keeps:
-        lines = [f"Nobody renews {plural(state.keeps, 'lease')} afterwards, unless a cockpit is open"]
+        lines = _left_by(ctx, state)
         lines += [f"  the token of {profile} is in its memory only, and goes with it" for profile in state.lent]
         if not diagnostics.confirm(lines, "Stop the keeper?", yes=yes):
             diagnostics.note("The keeper goes on")
@@ -181,6 +185,36 @@ def stop(ctx: click.Context, yes: bool) -> int:
     return 0
 
 
+def _left_by(ctx: click.Context, state: KeeperState) -> list[str]:
+    """Who is without it, by name, and whether anybody else renews them."""
+    from expb_tui.cli.acting import act
+    from expb_tui.cli.held_packages import bare_token
+    from expb_tui.core.clock import SYSTEM_CLOCK
+    from expb_tui.core.errors import ExpbError
+    from expb_tui.core.leases.keeping import face_renews
+    from expb_tui.core.paths import state_dir
+    from expb_tui.core.text import clean
+    from expb_tui.present.cells import plural
+    from expb_tui.present.leases import left
+
+    async def kept(house: House) -> list[HeldPackage]:
+        try:
+            held = await house.desk.held(session=await bare_token(house))
+        except ExpbError:
+            return []  # a journal that cannot be read is no reason not to stop
+        return [one for one in held if state.keeps_it(one, SYSTEM_CLOCK)]
+
+    held = act(ctx, kept)
+    count = plural(len(held) or state.keeps, "lease")
+    after = "Only an open cockpit renews" if face_renews(state_dir()) else "Nobody renews"
+    lines = [f"{after} {count} afterwards"]
+    lines += [
+        f"  {clean(one.role)} in {clean(one.project_name or one.project_id)}, {left(one, SYSTEM_CLOCK).text} left"
+        for one in held[:_NAMED]
+    ]
+    return [*lines, f"  and {len(held) - _NAMED} more"] if len(held) > _NAMED else lines
+
+
 @keeper.command("install")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
 @click.option("--uninstall", is_flag=True, help="Stop, disable and remove it.")
@@ -194,6 +228,8 @@ def install(ctx: click.Context, only_print: bool, uninstall: bool) -> None:
         raise UsageError("--print and --uninstall exclude each other", next_step="Leave one of them out")
     if only_print:
         given(ctx).output().lines(service.unit_text().splitlines())
+        for line in (*service.by_hand_lines(), *service.lingering_lines()):
+            diagnostics.note(line)
     elif uninstall:
         diagnostics.note("The keeper is no service any more" if service.uninstall() else "The keeper was no service")
     else:

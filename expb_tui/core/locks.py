@@ -72,17 +72,17 @@ def file_lock(path: Path, *, timeout: float = 10.0, shared: bool = False) -> Ite
         lock.release()
 
 
-def is_held(path: Path) -> bool:
-    """Whether some process holds the lock at this moment; microseconds.
+def is_held(path: Path, *, shared: bool = False) -> bool:
+    """Whether some process holds the lock at this moment, or a ``shared`` one; microseconds.
 
-    It is taken shared for an instant, so whoever takes it needs a ``timeout`` above 0.
+    It is taken for an instant, so whoever takes it needs a ``timeout`` above 0.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        return not _locked(descriptor, fcntl.LOCK_SH)
+        return not _locked(descriptor, fcntl.LOCK_EX if shared else fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 

@@ -15,6 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.keeping import face_path
+from expb_tui.core.locks import KernelLock, take
 from expb_tui.core.profiles.document import Profile, Profiles
 from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.present.cells import Tone
@@ -95,6 +97,8 @@ class Bridge:
         """Profiles whose credential the service has refused, by what any process of this host has seen."""
         self._refusals = Refusals(house.store.path)
         self._refused: object = None
+        self._face: KernelLock | None = None
+        """Says to other processes that this face renews."""
         self._stamp: object = None
         self._feed: OpportunityFeed | None = None
         self._ask_now = asyncio.Event()
@@ -157,6 +161,8 @@ class Bridge:
         await asyncio.to_thread(_load_desk)
         self._spawn("watch", self._watch())
         if not self.house.settings.read_only:
+            with suppress(ExpbError):  # others then think that nobody renews, which is the safe error
+                self._face = await asyncio.to_thread(take, face_path(self.house.journal.folder), shared=True)
             self._spawn("renew", self._renew())
             self._spawn("keeper", self._have_a_keeper())
             self._spawn("settle", self.leases.settle(lambda name: self.house.session(name or None)))
@@ -168,6 +174,8 @@ class Bridge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._face is not None:
+            self._face.release()
         await self.house.aclose()
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -20,6 +20,8 @@ from expb_tui.core.clock import SYSTEM_CLOCK
 from expb_tui.core.keeper.control import NoKeeper, ask
 from expb_tui.core.keeper.state import look
 from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.keeping import face_path
+from expb_tui.core.locks import file_lock
 from tests.support.keeper import (
     PROGRAM,
     keeper,
@@ -261,6 +263,10 @@ async def test_a_stop_says_what_it_leaves(tmp_path: Path) -> None:
 
             refused = await asyncio.to_thread(stop)
             assert "Nobody renews 1 lease afterwards" in refused.stderr
+            assert "ideator in prj-1, 5" in refused.stderr
+            with file_lock(face_path(who.state_folder), shared=True):
+                open_face = await asyncio.to_thread(stop)
+                assert "Only an open cockpit renews 1 lease afterwards" in open_face.stderr
             assert refused.returncode == 80
             assert process.state.running
             assert (await asyncio.to_thread(stop, "--yes")).returncode == 0

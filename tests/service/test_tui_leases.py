@@ -14,6 +14,7 @@ import pytest
 
 from expb_tui.core.api import transport
 from expb_tui.core.leases.journal import Journal
+from expb_tui.core.leases.keeping import face_renews
 from expb_tui.core.leases.model import HeldPackage
 from expb_tui.core.profiles import secrets
 from expb_tui.launch import House
@@ -105,6 +106,21 @@ async def test_keeping_is_turned_off_and_taken_back(cockpit: PilotCockpit) -> No
     await cockpit.wait_for("Taken back", without="Keeping is off")
     assert (await cockpit.app.house.desk.get(held.uid)).kept
     assert cells(cockpit, held)["KEPT BY"][0] == "cockpit"
+
+
+async def test_other_processes_know_that_an_open_cockpit_renews(cockpit: PilotCockpit) -> None:
+    held = await claim(cockpit)
+
+    def listed() -> str:
+        done = subprocess.run([PROGRAM, "agent", "work", "list"], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert " cockpit " in await asyncio.to_thread(listed)
+    folder = cockpit.app.house.journal.folder
+    await cockpit.app.bridge.aclose()
+    assert not face_renews(folder)
+    assert " nobody " in await asyncio.to_thread(listed)
+    assert held.uid in await asyncio.to_thread(listed)
 
 
 async def test_of_marked_leases_all_are_kept_again_if_one_was_not(cockpit: PilotCockpit) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from expb_tui.core import logind
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.keeper import service, spawn
 from expb_tui.core.keeper.control import Control, ask
@@ -42,6 +43,8 @@ def bin_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("EXPB_TUI_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    (tmp_path / "root/run/systemd/system").mkdir(parents=True)
+    monkeypatch.setattr(logind, "ROOT", tmp_path / "root")
     return folder
 
 
@@ -68,6 +71,24 @@ def test_install_enables_and_uninstall_removes(bin_: Path) -> None:
     assert not path.exists()
     assert f"--user disable --now {service.UNIT}" in calls(bin_, "systemctl")
     assert not service.uninstall()
+
+
+def test_where_systemd_does_not_run_the_host_another_way_is_named(
+    bin_: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(bin_, "systemctl", "exit 0")
+    monkeypatch.setattr(logind, "ROOT", tmp_path)
+    with pytest.raises(ExpbError) as caught:
+        service.install()
+    assert caught.value.code == "no-systemd"
+    assert "@reboot" in caught.value.next_step
+    assert not service.unit_path().exists()
+
+
+def test_what_is_done_by_hand_names_the_file_and_the_lines(bin_: Path) -> None:
+    (line,) = service.by_hand_lines()
+    assert str(service.unit_path()) in line
+    assert f"systemctl --user enable --now {service.UNIT}" in line
 
 
 def test_without_a_reachable_systemd_nothing_is_written(bin_: Path) -> None:

@@ -93,6 +93,11 @@ def uninstall() -> bool:
     return True
 
 
+def by_hand_lines() -> list[str]:
+    """Where the unit goes, and what makes it count, for who installs it without us."""
+    return [f"Write it to {unit_path()}, then: systemctl --user daemon-reload && systemctl --user enable --now {UNIT}"]
+
+
 def lingering_lines() -> list[str]:
     """What the host does with the service when nobody is logged in, and the line that mends it; empty if unknown."""
     lines = []
@@ -104,7 +109,7 @@ def lingering_lines() -> list[str]:
 
 
 def _require_manager() -> None:
-    if sys.platform != "linux" or shutil.which("systemctl") is None:
+    if sys.platform != "linux" or shutil.which("systemctl") is None or not logind.manages():
         raise ExpbError(
             "The keeper is not installed",
             cause="this host has no systemd",

@@ -6,7 +6,10 @@ The first frame of the cockpit needs this module, so it imports nothing that tak
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from expb_tui.core.locks import is_held
 
 if TYPE_CHECKING:
     from expb_tui.core.clock import Clock
@@ -60,6 +63,16 @@ def why_no_keeper(held: HeldPackage, keeper: KeeperState, clock: Clock) -> str:
     if not held.profile_name:
         return "the keeper does not have its token"
     return "the keeper has not renewed it in time"
+
+
+def face_path(folder: Path) -> Path:
+    """The file of a state folder on which each open face that renews holds a shared lock."""
+    return folder / "locks" / "faces.lock"
+
+
+def face_renews(folder: Path) -> bool:
+    """Whether some face of this user and host is open that renews what no keeper does."""
+    return is_held(face_path(folder), shared=True)
 
 
 def overdue(held: HeldPackage, clock: Clock) -> bool:
