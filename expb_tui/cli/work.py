@@ -139,7 +139,7 @@ def show(ctx: click.Context, package: str | None, answer: str | None) -> None:
 @_answer
 @click.pass_context
 def renew(ctx: click.Context, package: str | None, answer: str | None) -> None:
-    """Renew an active lease, up to its latest end."""
+    """Renew an active lease, up to its absolute end."""
     output = given(ctx).output()
 
     async def extend(house: House) -> None:
@@ -150,7 +150,7 @@ def renew(ctx: click.Context, package: str | None, answer: str | None) -> None:
         if outcome.kind == "ended":
             diagnostics.note(f"Package {uid} has ended ({outcome.held.state.value}); there is nothing to renew")
         elif outcome.kind == "capped":
-            diagnostics.note(f"The lease of {uid} is at its latest end and cannot be extended; submit in time")
+            diagnostics.note(f"The lease of {uid} is at its absolute end and cannot be extended; submit in time")
         held_packages.print_act(output, "updated" if outcome.kind == "renewed" else "", outcome.raw, outcome.held)
 
     act(ctx, extend)

@@ -121,7 +121,7 @@ async def _renew(session: PlainSession, asked: Typed) -> None:
     left = spoken(outcome.held.remaining(session.house.clock))
     said = {
         "renewed": f"Lease {number} is renewed: {left} left",
-        "capped": f"Lease {number} is at its latest end and cannot be extended: {left} left. Submit in time",
+        "capped": f"Lease {number} is at its absolute end and cannot be extended: {left} left. Submit in time",
         "ended": f"Lease {number} has ended, {outcome.held.word}; there is nothing to renew",
     }
     session.voice.say(sentence(said[outcome.kind]))

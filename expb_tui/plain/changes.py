@@ -128,7 +128,7 @@ def _state(before: HeldPackage, held: HeldPackage, clock: Clock) -> str:
 
 
 def _short(held: HeldPackage, who: Keeping, clock: Clock) -> str:
-    why = "its latest end comes then" if held.times and held.times.capped else KEPT_BY[who]
+    why = "its absolute end comes then" if held.times and held.times.capped else KEPT_BY[who]
     if held.state is LeaseState.OVERDUE:
         why = "its renewal is overdue"
     left = f"{spoken(held.remaining(clock) + _LATE)} left"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from expb_tui.plain.session import PlainSession
 
 _RECEIPTS = 10
-_FACTS = ("why", "next", "lease ends", "latest end", "token", "profile", "service", "last answer")
+_FACTS = ("why", "next", "lease ends", "absolute end", "token", "profile", "service", "last answer")
 """Facts of a package that its line does not say."""
 _LINK = {
     LinkState.OPENING: "the service has not been asked yet",

@@ -31,7 +31,7 @@ COLUMNS = (
     Column("TASKS", 5, "right"),
     Column("RENEWED", 7, "right"),
     Column("PROJECT", 18),
-    Column("ENDS", 12),
+    Column("ABSOLUTE END", 12),
     Column("PROFILE", 12),
     Column("PACKAGE", 36),
 )
@@ -39,7 +39,7 @@ _PANE = tuple(column.title for column in COLUMNS)
 _PANE_OF_PROJECTS = tuple(title for title in _PANE if title != "PROJECT")
 _PANE_OF_PROJECTS = (*_PANE_OF_PROJECTS[:5], "PROJECT", *_PANE_OF_PROJECTS[5:])
 """The project stands further ahead only where there is more than one."""
-_LISTING = ("LEFT", "STATE", "ROLE", "TASKS", "PROJECT", "KEPT BY", "ENDS", "PROFILE", "PACKAGE")
+_LISTING = ("LEFT", "STATE", "ROLE", "TASKS", "PROJECT", "KEPT BY", "ABSOLUTE END", "PROFILE", "PACKAGE")
 _LISTING_WIDE = (*_LISTING, "RENEW", "RENEWED")
 
 _LOOKS: dict[str, tuple[str, Tone]] = {

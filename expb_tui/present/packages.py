@@ -51,7 +51,7 @@ def facts(
         ("project", cell(held.project_name or held.project_id), None),
         ("tasks", cell(f"{held.done} submitted, {held.open} open"), None),
         ("lease ends", cell(moment(expires, now)), None),
-        ("latest end", cell(moment(absolute, now)), None),
+        ("absolute end", cell(moment(absolute, now)), None),
         ("token", Cell(f"{glyphs.ok} in the journal", Tone.OK) if held.has_token else _no_token(glyphs), None),
         ("profile", cell(held.profile_name), None),
         ("service", cell(held.endpoint, Tone.LINK), None),

@@ -32,17 +32,17 @@ def header(bridge: Bridge, glyphs: Glyphs, *, read_only: bool) -> Header:
     and marks at the right."""
     house = bridge.house
     profile = bridge.profile
-    left = [Piece((Cell("expb-tui", Tone.ACCENT),), 3)]
+    left = [Piece((Cell("expb-tui", Tone.ACCENT),), 4)]
     if profile is not None:
         left.append(Piece((Cell(clean(profile.name)), Cell(f" {profile.type}", Tone.DIM)), 1))
         if profile.account_id:
             left.append(Piece(words(f"account {clean(profile.account_id[:8])}", Tone.DIM), 8))
         if project := profile.project_name or profile.project_id:
-            left.append(Piece(words(clean(project)), 5))
-        left.append(Piece(words(clean(profile.endpoint.partition("://")[2] or profile.endpoint), Tone.DIM), 6))
+            left.append(Piece(words(clean(project)), 6))
+        left.append(Piece(words(clean(profile.endpoint.partition("://")[2] or profile.endpoint), Tone.DIM), 7))
     elif house.chosen.token is not None:
         left.append(Piece(words("agent token, no profile"), 1))
-    right = [Piece(words("read-only", Tone.INFO), 4)] if read_only else []
+    right = [Piece(words("read-only", Tone.INFO), 5)] if read_only else []
     state, change = link.words(bridge.link, house.clock, glyphs)
     right.append(Piece((state,)))
     live = live_leases(bridge)
@@ -51,10 +51,10 @@ def header(bridge: Bridge, glyphs: Glyphs, *, read_only: bool) -> Header:
         left_over = leases.left(soonest, house.clock)
         tone = leases.urgency(soonest, house.clock, bridge.keeper.keeping(soonest))
         right.append(Piece((Cell("lease ", Tone.DIM), Cell(left_over.text, tone))))
-        right.append(Piece(words(clean(soonest.role), Tone.DIM), 7))
+        right.append(Piece(words(clean(soonest.role), Tone.DIM), 2))
         change = min((time for time in (change, left_over.next_change) if time is not None), default=None)
     if house.demo_hint is not None:
-        right.append(Piece(words("DEMO", Tone.WARN), 2))
+        right.append(Piece(words("DEMO", Tone.WARN), 3))
     return Header(left, right, change)
 
 

@@ -39,7 +39,7 @@ def toggle_keeping(pane: PaneParts, targets: list[HeldPackage]) -> None:
 
     async def work() -> None:
         await pane.bridge.set_kept(changed, kept)
-        pane.cockpit.undo.push(f"keeping of {one} is {'on' if kept else 'off'}", back)
+        pane.cockpit.undo.push(f"keeping of {one} was turned {'on' if kept else 'off'}", back, means)
         if kept:
             pane.cockpit.say(f"Kept: {one} {'are' if several else 'is'} renewed until done or at the absolute end")
         else:
@@ -49,6 +49,10 @@ def toggle_keeping(pane: PaneParts, targets: list[HeldPackage]) -> None:
 
     async def back() -> None:
         await pane.bridge.set_kept(changed, not kept)
+
+    def means() -> bool:
+        uids = {held.uid for held in changed}
+        return any(held.uid in uids and held.renewable for held in pane.bridge.held or ())
 
     pane.bridge.run(f"change the keeping of {one}", work)
 

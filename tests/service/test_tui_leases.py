@@ -108,6 +108,16 @@ async def test_keeping_is_turned_off_and_taken_back(cockpit: PilotCockpit) -> No
     assert cells(cockpit, held)["KEPT BY"][0] == "cockpit"
 
 
+async def test_the_keeping_of_a_lease_that_is_over_is_not_taken_back(cockpit: PilotCockpit) -> None:
+    held = await claim(cockpit)
+    await cockpit.press("pane.leases", "lease.keep")
+    await cockpit.wait_for("Not kept any more")
+    await lose(cockpit.app.house, held)
+    await cockpit.wait_for("1 lease lost")
+    await cockpit.press("app.undo")
+    await cockpit.wait_for("Nothing to take back", without="Taken back")
+
+
 async def test_other_processes_know_that_an_open_cockpit_renews(cockpit: PilotCockpit) -> None:
     held = await claim(cockpit)
 

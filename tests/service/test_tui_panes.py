@@ -58,10 +58,10 @@ async def test_where_there_is_no_room_beside_details_stand_below(house: House) -
         await cockpit.wait_for("Runs the experiment", "project id")
         await claim(cockpit)
         await cockpit.press("pane.leases")
-        await cockpit.wait_for("latest end", "renewed")
+        await cockpit.wait_for("absolute end", "renewed")
         await cockpit.pilot.resize_terminal(120, 40)
         await cockpit.wait_for("4 Package")
-        assert "latest end" not in str(cockpit.app.cockpit_screen.leases.tail)
+        assert "absolute end" not in str(cockpit.app.cockpit_screen.leases.tail)
 
 
 async def test_a_filter_that_hides_everything_says_so_and_not_that_there_is_nothing(house: House) -> None:

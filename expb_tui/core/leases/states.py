@@ -64,7 +64,7 @@ def held_of(
 def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[LeaseState, str, str]:
     if row.phase in _BY_PHASE:
         reasons = {
-            "revoked": ("It was withdrawn by a project member", _KEPT),
+            "revoked": ("A project member revoked it", _KEPT),
             "expired": ("The lease ran out with open tasks", _KEPT),
         }
         reason, step = reasons.get(row.phase, ("", ""))

@@ -57,7 +57,7 @@ def usable_token(row: PackageRow) -> SecretStr:
 
 _PHASE_REASONS = {
     "expired": "the service takes nothing for it any more",
-    "revoked": "it was withdrawn by a project member",
+    "revoked": "a project member revoked it",
 }
 
 

@@ -302,7 +302,7 @@ class ClaimScreen(Dialog["ClaimOutcome | None"]):
                         ("project", cell(held.project_name or held.project_id)),
                         ("left", Cell(leases.left(held, clock).text, leases.urgency(held, clock))),
                         ("lease ends", cell(moment(ends, clock.now()))),
-                        ("latest end", cell(moment(latest, clock.now()))),
+                        ("absolute end", cell(moment(latest, clock.now()))),
                         ("package", cell(held.uid, Tone.DIM)),
                     ]
                 )

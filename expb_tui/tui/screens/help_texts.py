@@ -71,7 +71,7 @@ HELP: Mapping[str, Help] = {
             ("red", "less than a tenth is left"),
             ("RENEW", "when the next renewal is due, or why there is none"),
             ("KEPT BY", "the keeper, which goes on when the cockpit is closed; this cockpit; or nobody"),
-            ("ENDS", "the absolute end, beyond which no renewal leads"),
+            ("ABSOLUTE END", "the time, beyond which no renewal leads"),
             (
                 "token lost",
                 "assigned, but the answer with its token never arrived: a member withdraws it with "
@@ -100,7 +100,7 @@ HELP: Mapping[str, Help] = {
             ("open", "the task waits for a submission"),
             ("draft", "what you have typed for it; it is saved as you type, and is never sent by itself"),
             ("submitted", "the service has confirmed the result; nothing else makes a task submitted"),
-            ("latest end", "the absolute end of the lease"),
+            ("absolute end", "the time beyond which no renewal of the lease leads"),
         ),
         (
             "{package.submit} fills in the task; {package.edit} edits its draft in $EDITOR; {package.fail} reports "
