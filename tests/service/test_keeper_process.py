@@ -127,6 +127,23 @@ async def test_a_newer_one_takes_over_and_no_renewal_is_missed(tmp_path: Path) -
         assert (await who.desk.get(held.uid)).usable
 
 
+async def test_where_the_successor_dies_the_old_one_goes_on(tmp_path: Path) -> None:
+    async with operator(tmp_path) as who:
+        held = await who.claim()
+        with keeper(who.environ) as old:
+            await asyncio.to_thread(old.at_work)
+            await ask(who.state_folder, "lend", {**_lent("other-agent"), "endpoint": who.upstream.url})
+            told = await ask(who.state_folder, "hand-over", {"version": "99.0", "stay": False})
+            assert told["ok"]  # and nobody comes
+            await who.renewed(held)
+            await until_async(lambda: old.words, lambda words: "nobody took over" in words)
+            state = await until_async(lambda: old.state, lambda state: bool(state.running and state.lent_agents))
+            assert state.pid == old.process.pid
+            await who.renewed(held)
+            assert (await ask(who.state_folder, "stop")) is not None
+            assert await asyncio.to_thread(old.wait) == 0
+
+
 async def test_one_that_stays_takes_over_from_one_that_would_end(tmp_path: Path) -> None:
     environ = keeper_environment(tmp_path)
     with keeper(environ) as passing:

@@ -81,18 +81,20 @@ class Control:
                 (self._folder / SOCKET_NAME).unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A peer that goes away, says nothing or nonsense is no event.
-        with suppress(OSError, ValueError, TimeoutError, asyncio.LimitOverrunError):
-            if _same_user(writer.get_extra_info("socket")):
-                line = await asyncio.wait_for(reader.readline(), _HEARING)
-                asked = json.loads(line)
-                if isinstance(asked, dict):
-                    told = await self._answer(asked)
-                    writer.write(json.dumps(told).encode() + b"\n")
-                    await writer.drain()
-        with suppress(OSError):
-            writer.close()
-            await writer.wait_closed()
+        try:
+            # A peer that goes away, says nothing or nonsense is no event.
+            with suppress(OSError, ValueError, RecursionError, TimeoutError, asyncio.LimitOverrunError):
+                if _same_user(writer.get_extra_info("socket")):
+                    line = await asyncio.wait_for(reader.readline(), _HEARING)
+                    asked = json.loads(line)
+                    if isinstance(asked, dict):
+                        told = await self._answer(asked)
+                        writer.write(json.dumps(told).encode() + b"\n")
+                        await writer.drain()
+        finally:
+            with suppress(OSError):
+                writer.close()
+                await writer.wait_closed()
 
 
 async def ask(folder: Path, operation: str, details: Mapping[str, Any] | None = None, *, limit: float = 5.0) -> Any:
@@ -114,7 +116,7 @@ async def ask(folder: Path, operation: str, details: Mapping[str, Any] | None = 
         raise NoKeeper(
             "The keeper does not answer",
             cause=f"it said nothing for {limit:.0f} s",
-            next_step=f"If this goes on, end it with: kill {pid}" if pid else "Try again",
+            next_step=f"Continue it with: kill -CONT {pid}; or end it with: kill -9 {pid}" if pid else "Try again",
             code="keeper-silent",
         ) from None
     except (OSError, ValueError) as error:

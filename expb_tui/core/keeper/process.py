@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from expb_tui import __version__
 from expb_tui.core.clock import SYSTEM_CLOCK, Clock, boot_id
-from expb_tui.core.errors import ExpbError, UsageError, place_of
+from expb_tui.core.errors import ExpbError, FileProblem, UsageError, place_of
 from expb_tui.core.keeper import state as saying
 from expb_tui.core.keeper.control import Control
 from expb_tui.core.keeper.state import KeeperState
@@ -25,7 +25,7 @@ from expb_tui.core.leases.desk import Desk
 from expb_tui.core.leases.journal import Journal, KeptPin
 from expb_tui.core.leases.model import HeldPackage
 from expb_tui.core.leases.renewer import RenewalNote, Renewer
-from expb_tui.core.locks import KernelLock
+from expb_tui.core.locks import KernelLock, is_held, take
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.settings import Settings
 
@@ -36,6 +36,9 @@ _LOOK = 15.0
 """Seconds after which it looks at whose leases there are although nothing was claimed; also between signs of life."""
 _SELDOM = 5.0
 """Seconds between two words of which only the next renewal is new: with many leases it is another each second."""
+_SUCCESSION = 10.0
+"""Seconds that a successor has to take the lock; it asks for it in steps of less than one."""
+_GLANCE = 0.1
 _FIRST_CHECK = 6.0
 """Seconds that the start waits for credentials: what a keyring takes at most, and a little."""
 
@@ -106,7 +109,7 @@ class Keeper:
             self._say(f"started, version {__version__}, with {count} lease{'' if count == 1 else 's'} to keep")
             while True:
                 end = await self._until_end()
-                if not await self._more_came(end):
+                if not (await self._more_came(end) or await self._nobody_took_over(end)):
                     return end
         finally:
             await self._leave()
@@ -143,15 +146,33 @@ class Keeper:
         self._busy_until = self._clock.ticks()
         return True
 
+    async def _nobody_took_over(self, end: End) -> bool:
+        """Let the successor have the lock, and renew until it has; where it died instead, go on."""
+        if end != "handed over":
+            return False
+        path, until = self._lock.path, self._clock.ticks() + _SUCCESSION
+        await self._control.aclose()
+        self._publish(end="handed over")
+        self._lock.release()  # renewals hold the packages' own locks, so that two keepers do not meet
+        while not is_held(path):
+            if self._clock.ticks() >= until:
+                break
+            await asyncio.sleep(_GLANCE)
+        try:
+            self._lock = take(path, timeout=0.0)
+        except FileProblem:
+            self._say("handed over to a newer keeper")
+            return False
+        self._end = None
+        await self._control.start()
+        self._say("nobody took over: it goes on")
+        return True
+
     async def _leave(self) -> None:
-        """Begin nothing more, let a successor begin, finish what is under way."""
+        """Begin nothing more, and finish what is under way."""
         for _, renewer, _ in self._keeping.values():
             renewer.stop_starting()
         await self._control.aclose()
-        if self._end == "handed over":
-            self._say("handed over to a newer keeper")
-            self._publish(end="handed over")
-            self._lock.release()  # what is under way holds the packages' own locks
         for desk, _, task in self._keeping.values():
             await desk.aclose()
             task.cancel()
@@ -348,8 +369,6 @@ class Keeper:
             return {"ok": False, "why": "version", "pid": os.getpid(), "version": __version__}
         if any(renewer.unsaved for _, renewer, _ in self._keeping.values()):
             return {"ok": False, "why": "unsaved"}
-        for _, renewer, _ in self._keeping.values():
-            renewer.stop_starting()
         self.stop("handed over")
         return {"ok": True, "lent": [token.plain() for token in self._sessions.lent]}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BRIEFLY = 0.5
 """Seconds for one try at the lock; whoever looks whether a keeper runs holds it for microseconds."""
-_PATIENCE = 30.0
+_PATIENCE = 20.0
 """Seconds in which a predecessor must have handed over."""
 _AGAIN = 0.3
 _PACKAGES = ("expb_tui.core.api", "expb_tui.core.leases", "expb_tui.core.profiles", "expb_tui.core.keeper")
@@ -133,6 +133,8 @@ def _occupied(folder: Path, problem: FileProblem) -> ExpbError:
     return AlreadyRuns(
         "A keeper runs already, and does not hand over",
         cause=f"it is process {state.pid or 'unknown'}, and has answers in its memory or is stopped",
-        next_step=f"Continue it with: kill -CONT {state.pid}; or end it" if state.pid else "Try again",
+        next_step=f"Continue it with: kill -CONT {state.pid}; or end it with: kill -9 {state.pid}"
+        if state.pid
+        else "Try again",
         code="keeper-silent",
     )
