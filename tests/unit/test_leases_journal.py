@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from expb_tui.core.clock import SYSTEM_CLOCK
 from expb_tui.core.errors import FileProblem
 from expb_tui.core.leases.filesystem import file_system_of, refuse_network
 from expb_tui.core.leases.journal import Journal
@@ -324,20 +323,6 @@ async def test_a_cancelled_caller_does_not_take_back_a_write(tmp_path: Path) -> 
     kept = await journal.draft("wp-1", "task-1")
     assert kept is not None
     assert kept.values == {"statement": "typed"}
-    await journal.aclose()
-
-
-async def test_drafts_of_a_task_are_those_of_its_service(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.db")
-    await journal.merge(package_row("wp-0", phase="revoked", token=None))
-    row = await journal.merge(package_row("wp-1"))
-    await journal.merge(package_row("wp-9", pin=pin(endpoint="https://other.example")))
-    await journal.save_draft("wp-9", "task-1", {}, "for the other service")
-    assert [task.has_draft for task in (await journal.overview("wp-1")).held(row, SYSTEM_CLOCK, "").tasks] == [False]
-    await journal.save_draft("wp-0", "task-1", {}, "for this one")
-    assert [task.has_draft for task in (await journal.overview("wp-1")).held(row, SYSTEM_CLOCK, "").tasks] == [True]
-    await journal.settle_submission(None, receipt(), package_row(version=2, phase="completed", token=None))
-    assert [draft.text for draft in await journal.drafts()] == ["for the other service"]
     await journal.aclose()
 
 

@@ -41,10 +41,6 @@ _RECEIPTS_OF_PACKAGES = (
     " ON package.endpoint = receipt.endpoint AND package.uid = receipt.package_uid"
 )
 """Receipts stay for ever, packages for a month."""
-_DRAFTED = (
-    "SELECT package.endpoint, draft.package_uid, draft.task_id FROM draft"
-    " JOIN package ON package.uid = draft.package_uid"
-)
 _OPEN_INTENTS = "SELECT * FROM intent WHERE settled_at IS NULL"
 _ONLY = (" WHERE uid = ?", " WHERE package.uid = ?", " AND package_uid = ?")
 """What narrows a look at packages, receipts and intents to one package."""
@@ -128,7 +124,7 @@ class Journal:
                 packages = db.execute(f"SELECT * FROM package{about} ORDER BY id", values)  # noqa: S608 - own words
                 intents = db.execute(f"{_OPEN_INTENTS}{of_intent} ORDER BY id", values)
                 receipts = db.execute(f"{_RECEIPTS_OF_PACKAGES}{of_receipt} ORDER BY receipt.id DESC", values)
-                drafts = db.execute(_DRAFTED)
+                drafts = db.execute("SELECT package_uid, task_id FROM draft")
                 return Overview(
                     [PackageRow.of(row) for row in packages],
                     [Intent.of(row) for row in intents],
@@ -284,11 +280,7 @@ class Journal:
                 f"INSERT OR IGNORE INTO receipt ({names}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - own names
                 tuple(columns.values()),
             )
-            # Whichever package of this service it was typed under; another service may name a task alike.
-            db.execute(
-                "DELETE FROM draft WHERE task_id = ? AND package_uid IN (SELECT uid FROM package WHERE endpoint = ?)",
-                (receipt.task_id, row.pin.endpoint),
-            )
+            db.execute("DELETE FROM draft WHERE task_id = ?", (receipt.task_id,))
             if intent is not None:
                 statements.settle(db, intent, "done")
             kept = db.execute(

@@ -19,8 +19,8 @@ class Overview:
     intents: list[Intent]
     receipts: list[Receipt]
     """Of these packages, newest first."""
-    drafted: frozenset[tuple[str, str, str]]
-    """Service, package and task of each draft."""
+    drafted: frozenset[tuple[str, str]]
+    """Package and task ids that have a draft."""
 
     def held(self, row: PackageRow, clock: Clock, credential_problem: str) -> HeldPackage:
         """The package as a face sees it."""
@@ -29,7 +29,7 @@ class Overview:
             clock=clock,
             credential_problem=credential_problem,
             receipts=self._receipts.get(row.uid, {}),
-            drafted=self._drafts.get((row.pin.endpoint, row.uid if row.phase in ENDED_PHASES else ""), frozenset()),
+            drafted=self._drafts.get(row.uid, frozenset()) if row.phase in ENDED_PHASES else self._drafted_tasks,
             sending=any(intent.package_uid == row.uid for intent in self.intents),
         )
 
@@ -41,14 +41,14 @@ class Overview:
         return found
 
     @cached_property
-    def _drafts(self) -> dict[tuple[str, str], set[str]]:
-        """Tasks by service and package; of all packages where none is named: a task that is assigned again finds the
-        draft that was begun under another package."""
-        found: dict[tuple[str, str], set[str]] = {}
-        for service, package, task in self.drafted:
-            found.setdefault((service, package), set()).add(task)
-            found.setdefault((service, ""), set()).add(task)
-        return found
+    def _drafted_tasks(self) -> frozenset[str]:
+        """A task that is assigned again finds the draft that was begun under another package."""
+        return frozenset(task for _, task in self.drafted)
+
+    @cached_property
+    def _drafts(self) -> dict[str, frozenset[str]]:
+        packages = {package for package, _ in self.drafted}
+        return {uid: frozenset(task for package, task in self.drafted if package == uid) for uid in packages}
 
 
 @dataclass(frozen=True)

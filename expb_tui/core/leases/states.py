@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from expb_tui.core.clock import Clock
@@ -28,7 +28,7 @@ def held_of(
     clock: Clock,
     credential_problem: str = "",
     receipts: Mapping[str, Receipt] | None = None,
-    drafted: Container[str] = frozenset(),
+    drafted: frozenset[str] = frozenset(),
     sending: bool = False,
 ) -> HeldPackage:
     """The package for a face; ``receipts`` and ``drafted`` by task id, ``credential_problem`` from ``ProfileLook``."""
@@ -94,7 +94,7 @@ def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[Leas
     return LeaseState.ACTIVE, "", ""
 
 
-def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: Container[str]) -> tuple[HeldTask, ...]:
+def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: frozenset[str]) -> tuple[HeldTask, ...]:
     out = []
     for item in tasks_in(row.document or {}):
         task_id = _text(item, "taskId", "task_id")
