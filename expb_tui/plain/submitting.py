@@ -31,19 +31,9 @@ async def submit(session: PlainSession, asked: Typed) -> None:
         await confirm_and_send(session, held, body)
         return
     form = form_for(task.role or held.role, task.task_id, task.input)
-    desk = session.house.desk
-    turn = desk.begin_answer(held.uid, task.task_id)
-    if turn is None:
-        raise UsageError(
-            "This answer is being written in another window of yours on this host",
-            next_step="Go on there, or close it there first; what is typed there is saved",
-        )
-    try:
-        written = await _edited(session, held, task, form)
-        if written is not None and await confirm_and_send(session, held, written):
-            await desk.drop_draft(held.uid, task.task_id)
-    finally:
-        turn.close()
+    written = await _edited(session, held, task, form)
+    if written is not None and await confirm_and_send(session, held, written):
+        await session.house.desk.drop_draft(held.uid, task.task_id)
 
 
 def read_body(name: str) -> dict[str, Any]:
@@ -68,9 +58,7 @@ def read_body(name: str) -> dict[str, Any]:
 async def _edited(session: PlainSession, held: HeldPackage, task: HeldTask, form: Form) -> dict[str, Any] | None:
     """The body of the draft, edited until it can be sent; None where the operator leaves it for later."""
     desk = session.house.desk
-    kept = await desk.draft_to_begin_with(held.uid, task.task_id)
-    if kept is not None and kept.package_id != held.uid:
-        session.voice.say("Your draft of this task is here again: it was begun under an earlier package.")
+    kept = await desk.draft(held.uid, task.task_id)
     values = {**form.defaults(), **(kept.values if kept else {})}
     text = kept.text if kept else None
     sections = task_view.sections(task.role or held.role, task.input)

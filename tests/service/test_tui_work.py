@@ -314,56 +314,6 @@ async def test_leaving_the_cockpit_in_the_middle_of_a_word_keeps_it(house: House
     assert draft.values["statement"] == "Half a wor"
 
 
-async def test_the_draft_of_a_lost_lease_is_there_when_the_same_task_is_claimed_again(
-    cockpit: PilotCockpit, server: LocalServer
-) -> None:
-    held = await opened(cockpit, "ideator")
-    await fill(cockpit, {"statement": "My first idea"})
-    await cockpit.press("form.leave")
-    await cockpit.press("dialog.close")
-    await cockpit.wait(lambda: isinstance(cockpit.app.screen, CockpitScreen))
-    server.pass_time(3_600)
-    house = cockpit.app.house
-    async with asyncio.timeout(20):
-        while (again := await claimed_again(house)) is None or again.tasks[0].task_id != held.tasks[0].task_id:
-            await asyncio.sleep(0.05)
-    assert again.uid != held.uid
-    assert again.tasks[0].has_draft
-    cockpit.app.push_screen(TaskFormScreen(house, package_uid=again.uid, task_id=again.tasks[0].task_id))
-    await cockpit.wait_for("My first idea", "it was begun under an earlier package")
-    await cockpit.press("task.back")
-    await cockpit.wait(lambda: isinstance(cockpit.app.screen, CockpitScreen))
-    for one in (again, held):
-        draft = await house.desk.draft(one.uid, held.tasks[0].task_id)
-        assert draft is not None, one.uid
-        assert draft.values["statement"] == "My first idea"
-
-
-async def claimed_again(house: House) -> HeldPackage | None:
-    session = await house.session("researcher")
-    assert session.profile.project_id is not None
-    return (await house.desk.request(session, session.profile.project_id, "ideator")).held
-
-
-async def test_of_two_cockpits_one_writes_an_answer(house: House, folder: Path) -> None:
-    async with piloted(house) as first:
-        await first.wait_for("polling")
-        held = await opened(first, "ideator")
-        async with piloted(house_in(folder)) as second:
-            await second.wait_for("polling", "ideator")
-            task = TaskFormScreen(second.app.house, package_uid=held.uid, task_id=held.tasks[0].task_id)
-            second.app.push_screen(task)
-            await second.wait_for("is being written in another window")
-            await second.press("task.back")
-            await first.press("form.leave")
-            await first.press("dialog.close")
-            await first.wait(lambda: isinstance(first.app.screen, CockpitScreen))
-            await second.wait(lambda: isinstance(second.app.screen, CockpitScreen))
-            task = TaskFormScreen(second.app.house, package_uid=held.uid, task_id=held.tasks[0].task_id)
-            second.app.push_screen(task)
-            await second.wait_for("Review and submit", without="another window")
-
-
 async def test_an_untouched_form_is_no_draft(cockpit: PilotCockpit) -> None:
     held = await opened(cockpit, "experimenter")
     await cockpit.key("tab", "tab", "tab")

@@ -37,7 +37,6 @@ from expb_tui.core.leases.model import (
 from expb_tui.core.leases.owner import this_process
 from expb_tui.core.leases.schema import ENDED_PHASES, PackageRow, Pin
 from expb_tui.core.leases.states import held_of
-from expb_tui.core.leases.turns import AnswerTurn
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.text import clean
 from expb_tui.wire.work import LEASE_HEADER, canonical_role
@@ -233,15 +232,6 @@ class Desk:
     async def draft(self, package_id: str, task_id: str) -> Draft | None:
         """What was typed for this task."""
         return await self.journal.draft(package_id, task_id)
-
-    async def draft_to_begin_with(self, package_id: str, task_id: str) -> Draft | None:
-        """As ``draft``; else what was typed for the same task under another package (its ``package_id``), as a copy."""
-        own = await self.journal.draft(package_id, task_id)
-        return own or await self.journal.earlier_draft(package_id, task_id)
-
-    def begin_answer(self, package_id: str, task_id: str) -> AnswerTurn | None:
-        """Until it is closed nobody else on this host writes this draft; None where somebody does now."""
-        return AnswerTurn.take(self.journal.folder, package_id, task_id)
 
     async def drop_draft(self, package_id: str, task_id: str) -> None:
         """Forget the draft."""

@@ -129,7 +129,7 @@ class Journal:
                     [PackageRow.of(row) for row in packages],
                     [Intent.of(row) for row in intents],
                     [receipt_of(row) for row in receipts],
-                    frozenset(tuple(row) for row in drafts),
+                    frozenset(tuple(row) for row in drafts if only in (None, row["package_uid"])),
                 )
             finally:
                 db.execute("COMMIT")
@@ -280,7 +280,7 @@ class Journal:
                 f"INSERT OR IGNORE INTO receipt ({names}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - own names
                 tuple(columns.values()),
             )
-            db.execute("DELETE FROM draft WHERE task_id = ?", (receipt.task_id,))
+            db.execute("DELETE FROM draft WHERE package_uid = ? AND task_id = ?", (receipt.package_id, receipt.task_id))
             if intent is not None:
                 statements.settle(db, intent, "done")
             kept = db.execute(
@@ -355,27 +355,22 @@ class Journal:
         found = await self.drafts((package_id, task_id))
         return found[0] if found else None
 
-    async def earlier_draft(self, package_id: str, task_id: str) -> Draft | None:
-        """The newest draft of the same task from another package of the same service, such as one that was lost."""
-
-        def find(db: sqlite3.Connection) -> Draft | None:
-            row = db.execute(
-                "SELECT draft.* FROM draft JOIN package AS there ON there.uid = draft.package_uid"
-                " JOIN package AS here ON here.uid = ? AND here.endpoint = there.endpoint"
-                " WHERE draft.task_id = ? AND draft.package_uid != here.uid ORDER BY draft.updated_at DESC",
-                (package_id, task_id),
-            ).fetchone()
-            return None if row is None else _draft_of(row)
-
-        return await self._door.read(find)
-
     async def drafts(self, only: tuple[str, str] | None = None) -> list[Draft]:
         """Every draft, or the one of a package and task."""
 
         def find(db: sqlite3.Connection) -> list[Draft]:
             where, values = (" WHERE package_uid = ? AND task_id = ?", only) if only else ("", ())
             rows = db.execute(f"SELECT * FROM draft{where}", values).fetchall()  # noqa: S608 - one of two own texts
-            return [_draft_of(row) for row in rows]
+            return [
+                Draft(
+                    row["package_uid"],
+                    row["task_id"],
+                    json.loads(row["content"]),
+                    row["yaml"],
+                    datetime.fromisoformat(row["updated_at"]),
+                )
+                for row in rows
+            ]
 
         return await self._door.read(find)
 
@@ -401,13 +396,3 @@ class Journal:
                 for row in db.execute("SELECT token FROM package WHERE token IS NOT NULL").fetchall()
             ]
         )
-
-
-def _draft_of(row: sqlite3.Row) -> Draft:
-    return Draft(
-        row["package_uid"],
-        row["task_id"],
-        json.loads(row["content"]),
-        row["yaml"],
-        datetime.fromisoformat(row["updated_at"]),
-    )

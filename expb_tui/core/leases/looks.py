@@ -7,7 +7,7 @@ from functools import cached_property
 
 from expb_tui.core.clock import Clock
 from expb_tui.core.leases.model import HeldPackage, Receipt
-from expb_tui.core.leases.schema import ENDED_PHASES, Intent, PackageRow
+from expb_tui.core.leases.schema import Intent, PackageRow
 from expb_tui.core.leases.states import held_of
 
 
@@ -29,7 +29,7 @@ class Overview:
             clock=clock,
             credential_problem=credential_problem,
             receipts=self._receipts.get(row.uid, {}),
-            drafted=self._drafts.get(row.uid, frozenset()) if row.phase in ENDED_PHASES else self._drafted_tasks,
+            drafted=self._drafts.get(row.uid, frozenset()),
             sending=any(intent.package_uid == row.uid for intent in self.intents),
         )
 
@@ -39,11 +39,6 @@ class Overview:
         for receipt in self.receipts:
             found.setdefault(receipt.package_id, {}).setdefault(receipt.task_id, receipt)
         return found
-
-    @cached_property
-    def _drafted_tasks(self) -> frozenset[str]:
-        """A task that is assigned again finds the draft that was begun under another package."""
-        return frozenset(task for _, task in self.drafted)
 
     @cached_property
     def _drafts(self) -> dict[str, frozenset[str]]:

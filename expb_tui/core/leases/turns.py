@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import hashlib
 import os
 import struct
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
 
 from expb_tui.core.errors import FileProblem
 from expb_tui.core.paths import private_dir
@@ -32,10 +30,9 @@ _POLL = 0.02
 class Turns:
     """The turns of one user: a desk's act, or a renewer with all its packages. Not for several threads."""
 
-    def __init__(self, folder: Path, name: str = "packages") -> None:
-        """``folder`` is the journal's; turns of another ``name`` are apart from these."""
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the journal's."""
         self._folder = folder / "locks"
-        self._name = name
         self._file: int | None = None
         self._held: dict[int, int] = {}
         """By row id of the package: the descriptor of its own file, or -1."""
@@ -75,12 +72,12 @@ class Turns:
 
     def _lock_range(self, row_id: int) -> int:
         if self._file is None:
-            self._file = self._open(self._name)
+            self._file = self._open("packages")
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _byte(fcntl.F_WRLCK, row_id))
         return -1
 
     def _lock_file(self, row_id: int) -> int:
-        descriptor = self._open(f"{self._name}-{row_id}")
+        descriptor = self._open(f"package-{row_id}")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -91,25 +88,6 @@ class Turns:
     def _open(self, name: str) -> int:
         private_dir(self._folder)
         return os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-class AnswerTurn:
-    """Whose turn it is to write the draft of a task: of two forms that are open on it, one would undo the other."""
-
-    def __init__(self, turns: Turns) -> None:
-        """Use ``take``."""
-        self._turns = turns
-
-    @classmethod
-    def take(cls, folder: Path, package_id: str, task_id: str) -> Self | None:
-        """None where it is somebody else's, in this process or another; ends with ``close`` or with the process."""
-        turns = Turns(folder, "answers")
-        place = int.from_bytes(hashlib.sha256(f"{package_id}\n{task_id}".encode()).digest()[:7])
-        return cls(turns) if _taken(turns, place) else None
-
-    def close(self) -> None:
-        """Let others write; safe to call twice."""
-        self._turns.close()
 
 
 @asynccontextmanager

@@ -20,7 +20,6 @@ from expb_tui.core.text import clean
 from expb_tui.present import leases
 from expb_tui.present import tasks as reading
 from expb_tui.present.cells import Cell, Glyphs, Tone
-from expb_tui.present.times import moment
 from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
 from expb_tui.tui.panes.base import PaneParts
@@ -36,7 +35,6 @@ from expb_tui.watch.losses import Ending, ending
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage, HeldTask
-    from expb_tui.core.leases.turns import AnswerTurn
     from expb_tui.launch import House
 
 Outcome = Literal["completed", "failed"]
@@ -165,7 +163,6 @@ class TaskFormScreen(FrameScreen[bool]):
         )
         self._panel = AnswerPanel(self._keeper, self)
         self._submitted = False
-        self._turn: AnswerTurn | None = None
         self.gone: Ending | None = None
         """Why no work on it is of use any more; what was typed is kept."""
 
@@ -224,8 +221,6 @@ class TaskFormScreen(FrameScreen[bool]):
             await self._keeper.flush()
         except ExpbError as error:
             self.cockpit.complain(error)
-        if self._turn is not None:
-            self._turn.close()
 
     async def _load(self, held: HeldPackage) -> None:
         task = held.task(self._task_id)
@@ -239,22 +234,12 @@ class TaskFormScreen(FrameScreen[bool]):
         if task.submitted:
             await self._panel.close([line(f"{glyphs.ok} This task has been submitted.", Tone.OK)])
             return
-        kept = await self._house.desk.draft_to_begin_with(self._uid, self._task_id)
-        if not task.open and (kept is None or kept.package_id != self._uid):
+        kept = await self._house.desk.draft(self._uid, self._task_id)
+        if not task.open and kept is None:
             words = f"{glyphs.idle} This task is {clean(task.phase)}; it takes no submission any more."
             await self._panel.close([line(words, Tone.WARN)])
-            return
-        self._turn = self._house.desk.begin_answer(self._uid, self._task_id)
-        if self._turn is None:
-            words = f"{glyphs.warn} This answer is being written in another window of yours on this host."
-            step = "What is typed there is saved as it is typed. Close it there to go on here."
-            await self._panel.close([line(words, Tone.WARN), line(step)])
-            return
-        await self._panel.load(task, role, kept.values if kept else {}, kept.text if kept else None)
-        if kept is not None and kept.package_id != self._uid:
-            self._keeper.note(kept.values, text=kept.text)
-            since = moment(kept.updated_at, self.cockpit.house.clock.now())
-            self.cockpit.say(f"Your draft of {since} is here again: it was begun under an earlier package", Tone.INFO)
+        else:
+            await self._panel.load(task, role, kept.values if kept else {}, kept.text if kept else None)
         self.follow_lease(held)
 
     def follow_lease(self, held: HeldPackage) -> None:
@@ -320,16 +305,13 @@ class TaskFormScreen(FrameScreen[bool]):
 
     async def _edit(self) -> None:
         await self._keeper.flush()
-        given = self._panel.text(self._text.sections)
         text = await editor.edit(
             self.app,
-            given,
+            self._panel.text(self._text.sections),
             name=programs.file_name(self._task_id, ".yaml"),
             configured=self._house.settings.editor or None,
         )
-        if text in (given, programs.for_editor(given)):
-            self.cockpit.say("Nothing was changed in the editor", Tone.INFO)
-        elif self._panel.take_text(text):
+        if self._panel.take_text(text):
             self.cockpit.say("The draft is taken over from the editor")
 
     @on(AnswerPanel.Unreadable)
