@@ -54,6 +54,17 @@ def print_held(output: Output, held: HeldPackage) -> None:
         output.table(packages.tasks(held, glyphs=output.glyphs)._replace(footer=""))
 
 
+def tell_drafts(held: HeldPackage) -> None:
+    """Say that something was typed for its tasks when they were held before, and where it is offered."""
+    count = sum(task.draft_before and task.open for task in held.tasks)
+    if count:
+        what = "its task" if len(held.tasks) == 1 else f"{count} of its tasks"
+        diagnostics.note(
+            f"A draft of {what} is on this host, typed when it was held before: the cockpit's form offers it,"
+            " and so does submit in expb-tui --plain"
+        )
+
+
 def print_list(output: Output, held: list[HeldPackage]) -> None:
     """Held packages as rows, or as data."""
     from expb_tui.core.clock import SYSTEM_CLOCK
@@ -196,6 +207,7 @@ def held_data(held: HeldPackage) -> dict[str, Any]:
                 "role": task.role,
                 "phase": task.phase,
                 "has_draft": task.has_draft,
+                "draft_before": task.draft_before,
                 "record_id": task.record_id,
             }
             for task in held.tasks

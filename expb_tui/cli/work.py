@@ -95,6 +95,8 @@ def request(ctx: click.Context, source: str | None, role: str | None, max_tasks:
         if outcome.kind == "assigned":
             await held_packages.have_it_kept(house, session)
             held_packages.print_act(output, "created", outcome.raw, outcome.held)
+            if outcome.held is not None:
+                held_packages.tell_drafts(outcome.held)
             return
         why = f": {outcome.why}" if outcome.why else ""
         diagnostics.note(f"No work for {body.role} now{why}")
@@ -123,6 +125,7 @@ def show(ctx: click.Context, package: str | None, answer: str | None) -> None:
         session, uid = await held_packages.target(house, package, answer)
         outcome = await house.desk.show(session, uid)
         held_packages.print_act(output, "", outcome.raw, outcome.held)
+        held_packages.tell_drafts(outcome.held)
         if output.structured:
             return
         for task in outcome.held.tasks:

@@ -187,6 +187,8 @@ async def _shown(session: PlainSession, held: HeldPackage) -> list[str]:
     for number, task in enumerate(seen.tasks, 1):
         state = packages.task_state(task, SILENT).text.strip()
         drafted = ", with an unsent draft" if task.has_draft else ""
+        if task.draft_before and task.open:
+            drafted = ", with an unsent draft of when it was held before: submit offers it"
         lines.append(sentence(f"Task {number} of {len(seen.tasks)}: {state}{drafted}, id {clean(task.task_id)}"))
         if task.open and not task.submitted:
             for section in task_view.sections(task.role or seen.role, task.input):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from expb_tui.core import programs
 from expb_tui.core.errors import ExpbError, FileProblem, UsageError
@@ -15,8 +16,10 @@ from expb_tui.core.text import clean
 from expb_tui.plain.commands import Typed
 from expb_tui.plain.targets import refuse_lost, task_of
 from expb_tui.plain.words import about, count, sentence
+from expb_tui.present.times import moment
 
 if TYPE_CHECKING:
+    from expb_tui.core.leases.drafts import Draft
     from expb_tui.core.leases.model import HeldPackage, HeldTask
     from expb_tui.core.submissions.fields import Form
     from expb_tui.plain.session import PlainSession
@@ -58,7 +61,8 @@ def read_body(name: str) -> dict[str, Any]:
 async def _edited(session: PlainSession, held: HeldPackage, task: HeldTask, form: Form) -> dict[str, Any] | None:
     """The body of the draft, edited until it can be sent; None where the operator leaves it for later."""
     desk = session.house.desk
-    kept = await desk.draft(held.uid, task.task_id)
+    kept = base = await _draft(session, held, task)
+    mark = uuid4().hex[:8]
     values = {**form.defaults(), **(kept.values if kept else {})}
     text = kept.text if kept else None
     sections = task_view.sections(task.role or held.role, task.input)
@@ -74,10 +78,10 @@ async def _edited(session: PlainSession, held: HeldPackage, task: HeldTask, form
                 values, text = drafts.parse(form, written), None
             except drafts.DraftError as error:
                 text = written
-                await desk.save_draft(held.uid, task.task_id, values, text=text)
+                base = await desk.save_draft(held.uid, task.task_id, values, text=text, based_on=base, mark=mark)
                 session.voice.say(sentence(*error.lines()))
             else:
-                await desk.save_draft(held.uid, task.task_id, values)
+                base = await desk.save_draft(held.uid, task.task_id, values, based_on=base, mark=mark)
         await session.bridge.leases_changed()
         refuse_lost(session, held)  # the draft is saved
         if text is None:
@@ -88,6 +92,20 @@ async def _edited(session: PlainSession, held: HeldPackage, task: HeldTask, form
             session.voice.say(*(_problem(form, key, words) for key, words in problems.items()))
         if not await session.ask("Open it in the editor again? Type yes."):
             return None
+
+
+async def _draft(session: PlainSession, held: HeldPackage, task: HeldTask) -> Draft | None:
+    """What has been typed for the task; where a newer version is kept than the draft, the operator is asked for it."""
+    desk = session.house.desk
+    draft, others = await desk.draft(held.uid, task.task_id), await desk.other_drafts(held.uid, task.task_id)
+    if not others or (draft is not None and draft.updated_at >= others[0].updated_at):
+        return draft
+    saved = moment(others[0].updated_at, session.house.clock.now())
+    where = "another version of this draft" if draft else "a draft of this task, of when it was held before,"
+    session.voice.say(sentence(f"{where} is on this host, saved {saved}"))
+    if await session.ask("Go on from it? Type yes; otherwise it stays as it is."):
+        return await desk.take_draft(held.uid, others[0])
+    return draft
 
 
 async def _checked(form: Form, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

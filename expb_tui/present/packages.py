@@ -104,7 +104,7 @@ def tasks(held: HeldPackage, *, glyphs: Glyphs = UNICODE) -> Table:
             (
                 task_state(task, glyphs),
                 cell(task.role or held.role),
-                cell("yes" if task.has_draft else None, Tone.INFO),
+                cell("yes" if task.has_draft else "older" if task.draft_before and task.open else None, Tone.INFO),
                 cell(task.receipt.outcome if task.receipt else None),
                 cell(task.task_id, Tone.DIM),
                 cell(task.record_id, Tone.DIM),

@@ -259,6 +259,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("task.fail", "Failed", "task", ("F",), "Report the task as failed, with a reason.", True, 15),
     Action("task.editor", "Editor", "task", ("e",), "Edit this draft as YAML in $EDITOR.", footer=20),
     Action("task.page", "Pager", "task", ("p",), "Read the task in $PAGER.", footer=30),
+    Action("task.versions", "Drafts", "task", ("o",), "Choose among other versions of this draft.", footer=25),
     Action("task.copy", "Copy id", "task", ("y",), "Send the task's id to this terminal's clipboard.", footer=40),
     Action("task.back", "Back", "task", ("q",), "Leave the task; what you typed is saved.", footer=0),
     # Forms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import unicodedata
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from expb_tui.core.leases.journal import Journal
 from expb_tui.wire.work import ROLES, output_digest
 from tests.support import answers
 from tests.support.commands import PROGRAM, Commands
@@ -420,3 +422,20 @@ def test_text_from_outside_cannot_steer_a_terminal(
     if form in ("json", "yaml"):
         read = json.loads(text) if form == "json" else yaml.safe_load(text.replace("\r\n", "\n"))
         assert read["status"]["tasks"][0]["input"]["objective"]["spec"]["description"] == HOSTILE
+
+
+def test_a_draft_of_a_task_that_comes_again_is_told(commands: Commands, server: LocalServer) -> None:
+    def held() -> dict[str, Any]:
+        package: dict[str, Any] = commands("agent", "work", "list", "-o", "json").json()[0]
+        return package
+
+    assert commands("context", "use", "checkout-latency").code == 0
+    assert "draft" not in commands("agent", "work", "request", "--role", "ideator").err
+    first = held()
+    task_id = first["tasks"][0]["task_id"]
+    asyncio.run(Journal().save_draft(first["package_id"], task_id, {"statement": "typed"}, None))
+    assert commands("agent", "work", "release", first["package_id"], "--yes").code == 0
+    again = commands("agent", "work", "request", "--role", "ideator")
+    assert "A draft of its task is on this host, typed when it was held before" in again.err
+    assert re.search(rf"open +ideator +older +- +{task_id}", again.out), again.out
+    assert held()["tasks"][0]["draft_before"] is True

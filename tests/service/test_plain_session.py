@@ -131,6 +131,27 @@ def test_a_body_from_a_file_a_failure_and_a_release_are_asked_for(environ: dict[
         assert shown.wait_end() == 0
 
 
+def test_a_draft_is_offered_when_the_task_comes_again(environ: dict[str, str], tmp_path: Path) -> None:
+    environ["EDITOR"] = _editor(tmp_path, "statement: A cache lowers p95.\n", "statement: A cache lowers p95.\n")
+    with plain(environ) as shown:
+        _claim(shown)
+        shown.send("submit 1\n")
+        shown.wait_for("in the editor; type a line")
+        shown.send("first\n")
+        shown.wait_for("The draft is saved; 1 answer to look at", "Open it in the editor again? Type yes.")
+        shown.send("no\nrelease 1\nyes\n")
+        shown.wait_for("Lease 1 is released")
+        shown.send("claim ideator\nyes\n")
+        shown.wait_for("Claimed: lease 2")
+        shown.send("show 2\nsubmit 2\n")
+        shown.wait_for("with an unsent draft of when it was held before", "Go on from it? Type yes")
+        shown.send("yes\n")
+        shown.wait_for("in the editor; type a line")
+        shown.send("second\n")
+        shown.wait_for("editor heard second")
+        assert "statement: A cache lowers p95." in (tmp_path / "seen-1").read_text()
+
+
 def test_what_others_do_is_announced_and_leaving_says_what_ends(environ: dict[str, str], server: LocalServer) -> None:
     with plain(environ) as shown:
         done = subprocess.run(

@@ -303,6 +303,65 @@ async def test_a_draft_is_there_again_in_the_next_cockpit(house: House, folder: 
         await again.wait_for("Half an idea more")
 
 
+async def test_a_draft_is_offered_when_the_task_comes_again(cockpit: PilotCockpit) -> None:
+    house = cockpit.app.house
+    before = await opened(cockpit, "ideator")
+    await fill(cockpit, {"statement": "My first idea"})
+    await cockpit.press("form.leave", "dialog.close")
+    await cockpit.wait(lambda: isinstance(cockpit.app.screen, CockpitScreen))
+    session = await house.session("researcher")
+    await house.desk.release(session, before.uid)
+    assert session.profile.project_id is not None
+    outcome = await house.desk.request(session, session.profile.project_id, "ideator")
+    assert outcome.held is not None
+    (task,) = outcome.held.tasks
+    assert (task.task_id, task.draft_before) == (before.tasks[0].task_id, True)
+    await cockpit.app.bridge.leases_changed()
+    await cockpit.press("pane.leases", "list.top", "lease.submit")
+    await cockpit.wait_for("Which draft of this task goes on?", "of when it was held before", "My first idea")
+    await cockpit.key("escape")
+    await cockpit.wait(lambda: isinstance(cockpit.app.screen, TaskFormScreen))
+    assert await house.desk.draft(outcome.held.uid, task.task_id) is None
+    await cockpit.press("task.versions")
+    await cockpit.wait_for("Which draft of this task goes on?")
+    await cockpit.key("enter")
+    await cockpit.wait_for("Statement", "My first idea", without="Which draft")
+    await in_form(cockpit)
+    await cockpit.type("again")  # into the first answer that is missing
+    await cockpit.press("form.leave", "dialog.close")
+    await cockpit.wait(lambda: isinstance(cockpit.app.screen, CockpitScreen))
+    drafts = [await house.desk.draft(uid, task.task_id) for uid in (before.uid, outcome.held.uid)]
+    words = [(draft.values["statement"], draft.values["rationale"]) for draft in drafts if draft is not None]
+    assert words == [("My first idea", ""), ("My first idea", "again")]
+
+
+async def test_two_windows_on_one_task_are_told_and_lose_nothing(cockpit: PilotCockpit) -> None:
+    desk = cockpit.app.house.desk
+    held = await opened(cockpit, "ideator")
+    uid, task_id = held.uid, held.tasks[0].task_id
+    await fill(cockpit, {"statement": "Begun"})
+    await cockpit.wait(lambda: cockpit.app.screen._keeper.saved)  # type: ignore[attr-defined]  # the task screen's
+    draft = await desk.draft(uid, task_id)
+    assert draft is not None
+    other = {**draft.values, "statement": "Typed for an hour"}
+    await desk.save_draft(uid, task_id, other, based_on=draft)
+    await cockpit.type("!")
+    await cockpit.wait_for("Which draft of this task goes on?", "of another window", "Typed for an hour", "typed here")
+    told = cockpit.app.notices.last
+    assert told is not None
+    assert told.text == "This draft was changed in another window"
+    await cockpit.key("escape")
+    await cockpit.wait_for("saved beside another window's draft", "Begun!")
+    await cockpit.press("form.leave", "task.versions")
+    await cockpit.wait_for("Which draft of this task goes on?")
+    await cockpit.press("list.down")  # the version of this window is the newest
+    await cockpit.key("enter")
+    await cockpit.wait_for("saved as you type", "Typed for an hour", without="Begun")
+    draft, (mine,) = await desk.draft(uid, task_id), await desk.other_drafts(uid, task_id)
+    assert draft is not None
+    assert (draft.values["statement"], mine.values["statement"]) == ("Typed for an hour", "Begun!")
+
+
 async def test_leaving_the_cockpit_in_the_middle_of_a_word_keeps_it(house: House, folder: Path) -> None:
     async with piloted(house) as cockpit:
         await cockpit.wait_for("polling")

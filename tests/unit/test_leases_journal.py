@@ -391,9 +391,11 @@ from tests.support.desk import package_row
 async def main():
     journal = Journal(Path(sys.argv[1]))
     n = 0
+    draft = await journal.draft("wp-1", "task-1")
     while True:
         n += 1
-        await journal.save_draft("wp-1", "task-1", {"statement": "x" * 2000, "n": n}, None)
+        values = {"statement": "x" * 2000, "n": n}
+        draft = await journal.save_draft("wp-1", "task-1", values, None, based_on=draft)
         await journal.merge(package_row(f"wp-{sys.argv[2]}-{n}"))
         print(n, flush=True)
 

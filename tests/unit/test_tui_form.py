@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 
 from expb_tui.core.errors import ExpbError, FileProblem
+from expb_tui.core.leases.drafts import Draft
 from expb_tui.core.submissions.fields import Choice, Condition, Field, Kind
 from expb_tui.present.cells import Cell, Tone
 from expb_tui.tui import theme
@@ -274,11 +276,14 @@ class Drafts:
         self.delay = 0.0
         self.refuses = False
 
-    async def save_draft(self, package: str, task: str, values: dict[str, Any], *, text: str | None = None) -> None:
+    async def save_draft(
+        self, package: str, task: str, values: dict[str, Any], *, text: str | None, based_on: Draft | None, mark: str
+    ) -> Draft:
         await asyncio.sleep(self.delay)
         if self.refuses:
             raise FileProblem("The journal cannot be written", cause="the disk is full")
         self.saved.append({**values, **({"text": text} if text is not None else {})})
+        return Draft(package, task, values, text, datetime.now(UTC))
 
     async def drop_draft(self, package: str, task: str) -> None:
         self.saved.append({"dropped": True})

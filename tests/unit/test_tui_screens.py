@@ -11,7 +11,7 @@ from expb_tui.tui.screens.login import LoginScreen
 from expb_tui.tui.screens.notices import NoticesScreen
 from expb_tui.tui.screens.package import WholePackage
 from expb_tui.tui.screens.submit import ReceiptScreen, ReceiptsScreen, SubmitScreen
-from expb_tui.tui.screens.task_form import TaskText
+from expb_tui.tui.screens.task_text import TaskText
 from expb_tui.tui.widgets.acts import Acts, method_name
 
 NODES: dict[str, tuple[type[Acts], ...]] = {

@@ -17,8 +17,9 @@ from expb_tui.core.leases import claims, recovery, submits, unsaved, upkeep
 from expb_tui.core.leases.confirming import ended, task_id_of
 from expb_tui.core.leases.context import Context
 from expb_tui.core.leases.credentials import Credentials, ProfileLook
+from expb_tui.core.leases.drafts import Draft
 from expb_tui.core.leases.guard import Guard
-from expb_tui.core.leases.journal import Draft, Journal
+from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.looks import Overview
 from expb_tui.core.leases.model import (
     ClaimOutcome,
@@ -224,14 +225,34 @@ class Desk:
         await self.journal.set_keeping_problem(package_ids, problem)
 
     async def save_draft(
-        self, package_id: str, task_id: str, values: dict[str, Any], *, text: str | None = None
-    ) -> None:
-        """Keep what a person typed; durable when this returns. ``text``: YAML that does not parse yet."""
-        await self.journal.save_draft(package_id, task_id, values, text)
+        self,
+        package_id: str,
+        task_id: str,
+        values: dict[str, Any],
+        *,
+        text: str | None = None,
+        based_on: Draft | None = None,
+        mark: str = "",
+    ) -> Draft:
+        """Keep what a person typed; durable when this returns. ``text``: YAML that does not parse yet.
+
+        Raises ``DraftMoved`` where the draft is not what this was ``based_on`` any more, but another window's; what
+        was typed here is then kept beside it, under ``mark``.
+        """
+        return await self.journal.save_draft(package_id, task_id, values, text, based_on=based_on, mark=mark)
 
     async def draft(self, package_id: str, task_id: str) -> Draft | None:
         """What was typed for this task."""
         return await self.journal.draft(package_id, task_id)
+
+    async def other_drafts(self, package_id: str, task_id: str) -> list[Draft]:
+        """Other versions of what was typed for this task, newest first: when an earlier package had it, and what two
+        windows have typed at the same time."""
+        return await self.journal.other_drafts(package_id, task_id)
+
+    async def take_draft(self, package_id: str, version: Draft) -> Draft:
+        """One of several versions goes on as the draft; what it replaces is kept beside it."""
+        return await self.journal.take_draft(package_id, version)
 
     async def drop_draft(self, package_id: str, task_id: str) -> None:
         """Forget the draft."""

@@ -6,17 +6,18 @@ success only after its answer.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from expb_tui.core.leases import drafts as versions
 from expb_tui.core.leases import statements
 from expb_tui.core.leases.door import BUSY, Door
+from expb_tui.core.leases.drafts import Draft, DraftMoved
 from expb_tui.core.leases.looks import Changes, Overview
 from expb_tui.core.leases.model import Receipt
 from expb_tui.core.leases.owner import Owner
@@ -29,7 +30,6 @@ from expb_tui.core.leases.schema import (
     PackageRow,
     Pin,
     from_instant,
-    instant,
     receipt_columns,
     receipt_of,
 )
@@ -41,21 +41,14 @@ _RECEIPTS_OF_PACKAGES = (
     " ON package.endpoint = receipt.endpoint AND package.uid = receipt.package_uid"
 )
 """Receipts stay for ever, packages for a month."""
+_DRAFTED = (
+    "SELECT package.endpoint, draft.package_uid, draft.task_id FROM draft"
+    " JOIN package ON package.uid = draft.package_uid"
+)
 _OPEN_INTENTS = "SELECT * FROM intent WHERE settled_at IS NULL"
 _ONLY = (" WHERE uid = ?", " WHERE package.uid = ?", " AND package_uid = ?")
 """What narrows a look at packages, receipts and intents to one package."""
 _ENDED = "phase IN ('" + "', '".join(sorted(ENDED_PHASES)) + "')"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What a person typed for one task. ``text`` is a YAML draft that does not parse yet, kept word for word."""
-
-    package_id: str
-    task_id: str
-    values: dict[str, Any]
-    text: str | None
-    updated_at: datetime
 
 
 @dataclass(frozen=True)
@@ -124,12 +117,12 @@ class Journal:
                 packages = db.execute(f"SELECT * FROM package{about} ORDER BY id", values)  # noqa: S608 - own words
                 intents = db.execute(f"{_OPEN_INTENTS}{of_intent} ORDER BY id", values)
                 receipts = db.execute(f"{_RECEIPTS_OF_PACKAGES}{of_receipt} ORDER BY receipt.id DESC", values)
-                drafts = db.execute("SELECT package_uid, task_id FROM draft")
+                drafts = db.execute(_DRAFTED)
                 return Overview(
                     [PackageRow.of(row) for row in packages],
                     [Intent.of(row) for row in intents],
                     [receipt_of(row) for row in receipts],
-                    frozenset(tuple(row) for row in drafts if only in (None, row["package_uid"])),
+                    frozenset(tuple(row) for row in drafts),
                 )
             finally:
                 db.execute("COMMIT")
@@ -280,7 +273,7 @@ class Journal:
                 f"INSERT OR IGNORE INTO receipt ({names}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - own names
                 tuple(columns.values()),
             )
-            db.execute("DELETE FROM draft WHERE package_uid = ? AND task_id = ?", (receipt.package_id, receipt.task_id))
+            versions.served(db, receipt.package_id, receipt.task_id)
             if intent is not None:
                 statements.settle(db, intent, "done")
             kept = db.execute(
@@ -336,19 +329,24 @@ class Journal:
 
     # Drafts and receipts
 
-    async def save_draft(self, package_id: str, task_id: str, values: dict[str, Any], text: str | None) -> None:
-        """Durable when it returns."""
-        content, now = json.dumps(values), instant(datetime.now(UTC))
-
-        def save(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO draft (package_uid, task_id, content, yaml, updated_at) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (package_uid, task_id) DO UPDATE SET content = excluded.content, yaml = excluded.yaml,"
-                " updated_at = excluded.updated_at",
-                (package_id, task_id, content, text, now),
-            )
-
-        await self._door.write(save)
+    async def save_draft(
+        self,
+        package_id: str,
+        task_id: str,
+        values: dict[str, Any],
+        text: str | None,
+        *,
+        based_on: Draft | None = None,
+        mark: str = "",
+    ) -> Draft:
+        """Durable when it returns. Raises ``DraftMoved`` where the draft is not what this was ``based_on`` any more;
+        what was to be written is then kept beside it, under ``mark``."""
+        saved, moved = await self._door.write(
+            lambda db: versions.save(db, package_id, task_id, values, text, based_on, mark)
+        )
+        if moved is not None:
+            raise DraftMoved(moved)
+        return saved
 
     async def draft(self, package_id: str, task_id: str) -> Draft | None:
         """The draft of a task."""
@@ -357,22 +355,17 @@ class Journal:
 
     async def drafts(self, only: tuple[str, str] | None = None) -> list[Draft]:
         """Every draft, or the one of a package and task."""
+        where, values = (" WHERE package_uid = ? AND task_id = ?", only) if only else ("", ())
+        query = f"SELECT * FROM draft{where}"  # noqa: S608 - one of two own texts
+        return await self._door.read(lambda db: [versions.of(row) for row in db.execute(query, values).fetchall()])
 
-        def find(db: sqlite3.Connection) -> list[Draft]:
-            where, values = (" WHERE package_uid = ? AND task_id = ?", only) if only else ("", ())
-            rows = db.execute(f"SELECT * FROM draft{where}", values).fetchall()  # noqa: S608 - one of two own texts
-            return [
-                Draft(
-                    row["package_uid"],
-                    row["task_id"],
-                    json.loads(row["content"]),
-                    row["yaml"],
-                    datetime.fromisoformat(row["updated_at"]),
-                )
-                for row in rows
-            ]
+    async def take_draft(self, package_id: str, version: Draft) -> Draft:
+        """One of several versions goes on as the draft of its task; what it replaces is kept beside it."""
+        return await self._door.write(lambda db: versions.take(db, package_id, version))
 
-        return await self._door.read(find)
+    async def other_drafts(self, package_id: str, task_id: str) -> list[Draft]:
+        """Other versions of the draft of a task, newest first."""
+        return await self._door.read(lambda db: versions.others(db, package_id, task_id))
 
     async def drop_draft(self, package_id: str, task_id: str) -> None:
         """Forget a draft."""

@@ -19,8 +19,8 @@ class Overview:
     intents: list[Intent]
     receipts: list[Receipt]
     """Of these packages, newest first."""
-    drafted: frozenset[tuple[str, str]]
-    """Package and task ids that have a draft."""
+    drafted: frozenset[tuple[str, str, str]]
+    """Endpoint, package and task id of every draft on this host, of whatever package: a task may come again."""
 
     def held(self, row: PackageRow, clock: Clock, credential_problem: str) -> HeldPackage:
         """The package as a face sees it."""
@@ -29,7 +29,8 @@ class Overview:
             clock=clock,
             credential_problem=credential_problem,
             receipts=self._receipts.get(row.uid, {}),
-            drafted=self._drafts.get(row.uid, frozenset()),
+            drafted=self._drafts.get((row.pin.endpoint, row.uid), frozenset()),
+            drafted_before=self._drafted_tasks.get(row.pin.endpoint, frozenset()),
             sending=any(intent.package_uid == row.uid for intent in self.intents),
         )
 
@@ -41,9 +42,18 @@ class Overview:
         return found
 
     @cached_property
-    def _drafts(self) -> dict[str, frozenset[str]]:
-        packages = {package for package, _ in self.drafted}
-        return {uid: frozenset(task for package, task in self.drafted if package == uid) for uid in packages}
+    def _drafts(self) -> dict[tuple[str, str], set[str]]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for endpoint, package, task in self.drafted:
+            found.setdefault((endpoint, package), set()).add(task)
+        return found
+
+    @cached_property
+    def _drafted_tasks(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for endpoint, _, task in self.drafted:
+            found.setdefault(endpoint, set()).add(task)
+        return found
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ class HeldTask:
     record_id: str | None = None
     output_sha256: str | None = None
     has_draft: bool = False
+    draft_before: bool = False
+    """It has none, but one was typed when an earlier package had it; whoever fills it in is offered that."""
     receipt: Receipt | None = None
 
     @property

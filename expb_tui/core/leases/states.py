@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from expb_tui.core.clock import Clock
@@ -28,10 +28,14 @@ def held_of(
     clock: Clock,
     credential_problem: str = "",
     receipts: Mapping[str, Receipt] | None = None,
-    drafted: frozenset[str] = frozenset(),
+    drafted: Container[str] = frozenset(),
+    drafted_before: Container[str] = frozenset(),
     sending: bool = False,
 ) -> HeldPackage:
-    """The package for a face; ``receipts`` and ``drafted`` by task id, ``credential_problem`` from ``ProfileLook``."""
+    """The package for a face; ``receipts`` and ``drafted`` by task id, ``credential_problem`` from ``ProfileLook``.
+
+    ``drafted_before`` are tasks that have a draft of any package: it is offered where the task comes again.
+    """
     state, reason, step = _state(row, clock, credential_problem)
     return HeldPackage(
         uid=row.uid,
@@ -50,7 +54,7 @@ def held_of(
         phase=row.phase,
         times=row.times,
         renewals=row.renewals,
-        tasks=_tasks(row, receipts or {}, drafted),
+        tasks=_tasks(row, receipts or {}, drafted, drafted_before),
         has_token=row.token is not None,
         claimed_at=row.claimed_at,
         last_answer_at=row.answered_at,
@@ -94,7 +98,9 @@ def _state(row: PackageRow, clock: Clock, credential_problem: str) -> tuple[Leas
     return LeaseState.ACTIVE, "", ""
 
 
-def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: frozenset[str]) -> tuple[HeldTask, ...]:
+def _tasks(
+    row: PackageRow, receipts: Mapping[str, Receipt], drafted: Container[str], before: Container[str]
+) -> tuple[HeldTask, ...]:
     out = []
     for item in tasks_in(row.document or {}):
         task_id = _text(item, "taskId", "task_id")
@@ -108,6 +114,7 @@ def _tasks(row: PackageRow, receipts: Mapping[str, Receipt], drafted: frozenset[
                 _text(item, "recordId", "record_id") or None,
                 _text(item, "outputSha256", "output_sha256") or None,
                 task_id in drafted,
+                task_id not in drafted and task_id in before,
                 receipts.get(task_id),
             )
         )

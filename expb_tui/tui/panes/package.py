@@ -117,14 +117,14 @@ class PackagePane(PaneParts, LineText):
         for place, task in enumerate(held.tasks):
             here = place == min(self._place, len(held.tasks) - 1)
             state = rows.task_state(task, self.glyphs)
-            draft = "  draft" if task.has_draft and task.open else ""
+            draft = ("  draft" if task.has_draft else "  older draft" if task.draft_before else "") if task.open else ""
             lines.append(
                 (
                     Cell(f"{self.glyphs.arrow if here else ' '} ", Tone.ACCENT),
                     Cell(f"{place + 1}  ", Tone.ACCENT if here else Tone.DIM),
                     Cell(f"{state.text:<12}", state.tone),
                     Cell(draft, Tone.INFO),
-                    Cell(f"  {clean(task.task_id)}"[: max(0, width - 24)], Tone.DIM),
+                    Cell(f"  {clean(task.task_id)}"[: max(0, width - 17 - len(draft))], Tone.DIM),
                 )
             )
         return lines

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.drafts import DraftMoved
 from expb_tui.core.submissions import draft as drafts
 from expb_tui.core.submissions import evidence
 from expb_tui.core.submissions.fields import Form, Kind, read_number
@@ -31,11 +32,13 @@ from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.words import Words, line
 
 if TYPE_CHECKING:
+    from expb_tui.core.leases.drafts import Draft
     from expb_tui.core.leases.model import HeldTask
 
 
 _SAVED = "saved as you type"
 _NOT_SAVED = "draft NOT saved"
+_BESIDE = "saved beside another window's draft"
 _KEPT = "draft kept, read only"
 
 
@@ -76,6 +79,9 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         def __init__(self, error: drafts.DraftError) -> None:
             super().__init__()
             self.error = error
+
+    class Moved(Message):
+        """Another window has changed the draft: one of both versions is to be chosen."""
 
     def __init__(self, keeper: DraftKeeper, desk: Desk) -> None:
         super().__init__(id="task-form")
@@ -141,10 +147,16 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         """The keeper's news, in the lower border; it is drawn again only when it reads differently."""
         if error is not None:
             host(self).complain(error)
-        if error is not None or saved:
-            words = _NOT_SAVED if error is not None else _KEPT if self._at_rest else _SAVED
+        if isinstance(error, DraftMoved):
+            self.post_message(self.Moved())
+        elif error is not None or saved:
+            words = _NOT_SAVED if error is not None else self._well_kept
             if self.border_subtitle != words:
                 self.border_subtitle = words
+
+    @property
+    def _well_kept(self) -> str:
+        return _BESIDE if self.keeper.moved is not None else _KEPT if self._at_rest else _SAVED
 
     def rest(self, words: Sequence[Line]) -> None:
         """Nothing can be submitted any more, as ``words`` say: the answers can be read and not changed.
@@ -157,7 +169,7 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
         for button in self.query("#answer-review"):
             button.disabled = self._at_rest
         if self.border_subtitle != _NOT_SAVED:
-            self.border_subtitle = _KEPT if self._at_rest else _SAVED
+            self.border_subtitle = self._well_kept
         self._rest(self.broken)
         if words:
             self.scroll_home(animate=False)
@@ -316,16 +328,26 @@ class AnswerPanel(Acts, VerticalScroll, can_focus=False):
             self.keeper.note(self.values(), text=text)
             self.post_message(self.Unreadable(error))
         else:
-            self._rest(None)
-            self._told = {}
-            if isinstance(self._view, FormView):
-                self._view.set_values(values)
-            self._last = self.values()
+            self._take_values(values)
             self.keeper.note(values)
-            self.call_after_refresh(self.refresh_form)
-            self._digest()
         self.flush_soon()
         return self.broken is None
+
+    def show_version(self, version: Draft) -> None:
+        """Another version is the draft now."""
+        if self._form is not None and version.text is None:
+            self._take_values({**self._form.defaults(), **version.values})
+        else:
+            self.take_text(version.text or "")
+
+    def _take_values(self, values: Mapping[str, Any]) -> None:
+        self._rest(None)
+        self._told = {}
+        if isinstance(self._view, FormView):
+            self._view.set_values(values)
+        self._last = self.values()
+        self.call_after_refresh(self.refresh_form)
+        self._digest()
 
     def _rest(self, error: drafts.DraftError | None) -> None:
         self.broken = error

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from expb_tui.core.errors import ExpbError
+from expb_tui.core.leases.drafts import Draft, DraftMoved, beside
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.desk import Desk
@@ -22,7 +24,8 @@ class DraftKeeper:
     """Writes the latest values, one write at a time, in the order in which they were typed.
 
     ``on_change`` is told whether everything is saved, and the error where the journal refused; the values stay here
-    and are tried again with the next change or ``flush``.
+    and are tried again with the next change or ``flush``. Where another window has changed the draft (``DraftMoved``),
+    what is typed here is written beside it until one of both is chosen.
     """
 
     def __init__(
@@ -38,6 +41,11 @@ class DraftKeeper:
         """When the oldest change was typed that no write has begun for."""
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.base: Draft | None = None
+        """The version that what is typed here goes on from."""
+        self.moved: Draft | None = None
+        """What another window has made of the draft, while neither version has been chosen."""
+        self._mark = uuid4().hex[:8]
 
     @property
     def saved(self) -> bool:
@@ -80,14 +88,45 @@ class DraftKeeper:
             values, text = waiting = self._waiting
             self._since = None
             try:
-                await self._desk.save_draft(self._package_uid, self._task_id, values, text=text)
+                self.base = await self._desk.save_draft(
+                    self._package_uid, self._task_id, values, text=text, based_on=self.base, mark=self._mark
+                )
+            except DraftMoved as error:
+                known, self.moved = self.moved is not None, error.draft
+                if not known:
+                    self._tell(False, error)
             except ExpbError as error:
                 self._tell(False, error)
                 return error
+            else:
+                self.moved = None
             if self._waiting is waiting:
                 self._waiting = None
                 self._tell(True, None)
             return None
+
+    def origin(self, version: Draft) -> str:
+        """Where a version comes from, in a few words."""
+        if version.package_id == self._package_uid:
+            return "of another window" if self.moved is not None else "the draft as it is"
+        if version.package_id == beside(self._package_uid, self._mark):
+            return "typed here"
+        if version.package_id.startswith(beside(self._package_uid, "")):
+            return "kept beside the draft"
+        return "of when it was held before"
+
+    async def versions(self) -> tuple[Draft | None, list[Draft]]:
+        """The draft as it is now, and every other version of it, newest first. Raises ``ExpbError``."""
+        await self.flush()
+        draft = await self._desk.draft(self._package_uid, self._task_id)
+        return draft, await self._desk.other_drafts(self._package_uid, self._task_id)
+
+    async def choose(self, version: Draft) -> None:
+        """This version goes on as the draft; what it replaces is kept beside it. Raises ``ExpbError``."""
+        async with self._writing:
+            self.base = await self._desk.take_draft(self._package_uid, version)
+            self.moved, self._mark = None, uuid4().hex[:8]
+            self._tell(True, None)
 
     async def drop(self) -> None:
         """Forget the draft: it has been submitted."""

@@ -190,6 +190,7 @@ HELP: Mapping[str, Help] = {
         (
             "{task.fill} goes into the form, Esc comes back to reading. {task.editor} edits the same draft as YAML.",
             "{task.submit} shows exactly what would be sent, and asks.",
+            "What was typed when the task was held before, or in two windows at once, stays: {task.versions} chooses.",
         ),
     ),
     "form": Help(

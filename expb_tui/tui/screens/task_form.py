@@ -6,6 +6,7 @@ letter is text, and Ctrl keys review, edit and add. Where both do not fit they t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
@@ -15,21 +16,19 @@ from textual.containers import Horizontal
 from expb_tui.core import programs
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.submissions import draft as drafts
-from expb_tui.core.submissions.task_view import Section, sections
+from expb_tui.core.submissions.task_view import sections
 from expb_tui.core.text import clean
-from expb_tui.present import leases
 from expb_tui.present import tasks as reading
-from expb_tui.present.cells import Cell, Glyphs, Tone
+from expb_tui.present.cells import Tone
 from expb_tui.tui import clipboard, editor
 from expb_tui.tui.actions import bindings
-from expb_tui.tui.panes.base import PaneParts
 from expb_tui.tui.screens.answer import AnswerPanel
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.draft_keeper import DraftKeeper
 from expb_tui.tui.screens.host import start
 from expb_tui.tui.screens.submit import ReceiptScreen, SubmitScreen
-from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import Line, fitted
+from expb_tui.tui.screens.task_text import READING, TaskText, loss_lines
+from expb_tui.tui.widgets.lines import Line
 from expb_tui.tui.widgets.words import line
 from expb_tui.watch.losses import Ending, ending
 
@@ -41,81 +40,6 @@ Outcome = Literal["completed", "failed"]
 
 _SIDE_BY_SIDE = 116
 """Columns from which the task stands beside the form."""
-_READING = 96
-"""Cells of a line that is comfortable to read."""
-
-
-def loss_lines(gone: Ending, glyphs: Glyphs) -> list[Line]:
-    """What is over, why, and that nothing typed is lost."""
-    lines: list[Line] = [line(f"{glyphs.bad} {gone.what}.", Tone.BAD)]
-    if gone.why:
-        lines.append(line(f"  {gone.why}", Tone.WARN))
-    lines.append(line("  Nothing can be submitted for it. What you typed is kept on this host; the editor opens it."))
-    if gone.next_step:
-        lines.append(line(f"  {gone.next_step}", Tone.INFO))
-    return lines
-
-
-class TaskText(PaneParts, LineText):
-    """What the task asks for, and how long its lease lasts."""
-
-    SCOPES: ClassVar[tuple[str, ...]] = ("task", "list")
-    BINDINGS = bindings("task")
-    topics = frozenset({"leases"})
-
-    def __init__(self, desk: TaskFormScreen) -> None:
-        super().__init__(title="Task", id="task-text")
-        self.sections: list[Section] = []
-        self._desk = desk
-
-    def present(self) -> float | None:
-        held = self._desk.held
-        if held is None:
-            return None
-        self._desk.follow_lease(held)
-        left = leases.left(held, self.clock)
-        words = f"{left.text} left  " if held.renewable or held.usable else ""
-        self.state = (
-            *((Cell(words, leases.urgency(held, self.clock, self.bridge.keeper.keeping(held))),) if words else ()),
-            leases.state(held, self.glyphs),
-        )
-        self.update()
-        return left.next_change
-
-    def wrapped(self, width: int) -> list[Line]:
-        width = min(width, _READING)
-        # Where the answer stands beside the task, it says so itself.
-        gone = self._desk.gone if not self._desk.has_class("-wide") else None
-        lead = [*loss_lines(gone, self.look.glyphs), ()] if gone is not None else []
-        return fitted([*lead, *reading.toned_lines(self.sections, width, glyphs=self.look.glyphs)], width)
-
-    def can(self, action_id: str) -> bool:
-        if action_id == "task.editor":
-            return self._desk.has_form
-        if action_id in ("task.submit", "task.fail"):
-            return self._desk.sendable
-        return self._desk.workable or action_id != "task.fill"
-
-    def act_task_fill(self) -> None:
-        self._desk.fill()
-
-    def act_task_submit(self) -> None:
-        self._desk.review()
-
-    def act_task_fail(self) -> None:
-        self._desk.fail()
-
-    def act_task_editor(self) -> None:
-        self._desk.edit()
-
-    def act_task_page(self) -> None:
-        self._desk.page()
-
-    async def act_task_back(self) -> None:
-        await self._desk.act_dialog_close()
-
-    async def act_task_copy(self) -> None:
-        await self._desk.copy_id()
 
 
 class TaskFormScreen(FrameScreen[bool]):
@@ -163,6 +87,9 @@ class TaskFormScreen(FrameScreen[bool]):
         )
         self._panel = AnswerPanel(self._keeper, self)
         self._submitted = False
+        self._choosing = False
+        self.has_versions = False
+        """There is more than one version of the draft."""
         self.gone: Ending | None = None
         """Why no work on it is of use any more; what was typed is kept."""
 
@@ -213,7 +140,9 @@ class TaskFormScreen(FrameScreen[bool]):
             return
         self._text.present()
         self.cockpit.draw_frame()
-        if self._first is not None:
+        if self.workable:
+            self.choose_draft(then=self._first)
+        elif self._first is not None:
             self._first()
 
     async def on_unmount(self) -> None:
@@ -234,7 +163,7 @@ class TaskFormScreen(FrameScreen[bool]):
         if task.submitted:
             await self._panel.close([line(f"{glyphs.ok} This task has been submitted.", Tone.OK)])
             return
-        kept = await self._house.desk.draft(self._uid, self._task_id)
+        kept = self._keeper.base = await self._house.desk.draft(self._uid, self._task_id)
         if not task.open and kept is None:
             words = f"{glyphs.idle} This task is {clean(task.phase)}; it takes no submission any more."
             await self._panel.close([line(words, Tone.WARN)])
@@ -295,6 +224,33 @@ class TaskFormScreen(FrameScreen[bool]):
         except ExpbError:
             return  # told already; leaving now would lose what was typed
         self.dismiss(self._submitted)
+
+    # Versions of the draft
+
+    @on(AnswerPanel.Moved)
+    def _moved(self) -> None:
+        self.choose_draft()
+
+    def choose_draft(self, *, asked: bool = False, then: Callable[[], None] | None = None) -> None:
+        """Ask which version of the draft goes on, where there are several worth asking about; ``then`` go on."""
+        from expb_tui.tui.screens import draft_versions
+
+        async def ask() -> None:
+            if self._choosing:
+                return
+            self._choosing = True
+            try:
+                version = await draft_versions.choose(self.cockpit, self._keeper, asked=asked)
+                self.has_versions = bool((await self._keeper.versions())[1])
+            finally:
+                self._choosing = False
+            if version is not None:
+                self._panel.show_version(version)
+                await self.cockpit.bridge.leases_changed()
+            if then is not None:
+                then()
+
+        start(self, ask, "versions", exclusive=False)
 
     # The editor
 
@@ -378,7 +334,7 @@ class TaskFormScreen(FrameScreen[bool]):
 
     def page(self) -> None:
         """The task in $PAGER."""
-        text = "\n".join(cell.text for cell in reading.reading_lines(self._text.sections, _READING))
+        text = "\n".join(cell.text for cell in reading.reading_lines(self._text.sections, READING))
 
         async def show() -> None:
             await editor.page(
