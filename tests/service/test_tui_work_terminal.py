@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cockpit import PATIENCE, TerminalCockpit, environment, in_terminal, profiles_file
+from tests.support.keeper import until
 from tests.support.server import LocalServer
 
 EDITOR = """\
@@ -107,7 +108,9 @@ def test_text_of_a_task_cannot_become_a_key_of_the_draft(cockpit: TerminalCockpi
     claim(cockpit, "experimenter")
     cockpit.press("package.edit")
     cockpit.wait_for("Task of the experimenter", "Answer")
-    seen = (tmp_path / "seen.yaml").read_text()
+    copied = tmp_path / "seen.yaml"
+    until(copied.exists, bool)
+    seen = until(copied.read_text, lambda text: text.endswith("\n"))
     live = [line for line in seen.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert all(line.split(":")[0].strip(" -").isidentifier() for line in live if line.strip())
 

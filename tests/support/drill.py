@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import func, select
 
-from expb_tui.core.leases.journal import Draft, Journal
+from expb_tui.core.leases.drafts import Draft
+from expb_tui.core.leases.journal import Journal
 from expb_tui.core.leases.model import Receipt
 from expb_tui.server.context import Unit
 from expb_tui.server.research.kinds import ROLES_KIND
