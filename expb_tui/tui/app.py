@@ -26,10 +26,11 @@ from expb_tui.core.signals import (
     stop_process,
 )
 from expb_tui.core.text import speaks_ascii_only
-from expb_tui.present.cells import Tone, plural
-from expb_tui.tui import bell, heading, theme, windows
+from expb_tui.present.cells import Tone
+from expb_tui.tui import bell, heading, theme
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
 from expb_tui.tui.driver import CockpitDriver
+from expb_tui.tui.global_acts import GlobalActs
 from expb_tui.tui.painted import PaintedApp
 from expb_tui.tui.screens.base import FrameScreen
 from expb_tui.tui.screens.cockpit import CockpitScreen
@@ -55,8 +56,6 @@ _PANES_ONLY = frozenset(
     {action.id for action in ACTIONS if action.id.startswith("pane.")}
     | {"work.claim", "app.menu", "app.copy", "app.reload", "app.back", "app.palette"}
 )
-_TWICE = 2.0
-"""Seconds within which a second ctrl+c asks to leave."""
 _GRACE = 3.0
 """Seconds that requests under way have to be journaled after the terminal is gone."""
 
@@ -74,7 +73,7 @@ class _Frame:
         return self._app.draw_frame()
 
 
-class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
+class CockpitApp(GlobalActs, Acts, PaintedApp[None], inherit_bindings=False):
     """``CockpitApp(house).run()``; the exit code is ``return_code``."""
 
     TITLE = "expb-tui"
@@ -100,7 +99,6 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         palette = self._first_palette(settings.theme, problems)
         self.look = Look.of(palette, ascii_only=self.ascii_only)
         self.bridge = Bridge(house, self)
-        self._last_cancel = 0.0
         self._frame_asked = False
         self._keys_asked = False
         # Our mono theme uses no colour; Textual's filters would take the QR code's black and white as well.
@@ -370,113 +368,6 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
                     await result
                 return
 
-    def act_pane_profiles(self) -> None:
-        self.cockpit_screen.go("profiles")
-
-    def act_pane_work(self) -> None:
-        self.cockpit_screen.go("work")
-
-    def act_pane_leases(self) -> None:
-        self.cockpit_screen.go("leases")
-
-    def act_pane_package(self) -> None:
-        self.cockpit_screen.go("package")
-
-    def _step_pane(self, step: int) -> None:
-        screen = self.cockpit_screen
-        place = PANES.index(screen.active.id or PANES[0])
-        screen.go(PANES[(place + step) % len(PANES)])
-
-    def act_pane_next(self) -> None:
-        self._step_pane(1)
-
-    def act_pane_previous(self) -> None:
-        self._step_pane(-1)
-
-    def act_pane_full(self) -> None:
-        screen = self.cockpit_screen
-        screen.set_mode("normal" if screen.mode == "full" else "full")
-
-    def act_pane_grow(self) -> None:
-        self.cockpit_screen.step_mode(1)
-
-    def act_pane_shrink(self) -> None:
-        self.cockpit_screen.step_mode(-1)
-
-    def act_work_claim(self) -> None:
-        from expb_tui.tui.screens.claim import ClaimScreen
-
-        item = self.cockpit_screen.work.chosen
-        profile = self.bridge.profile
-        screen = ClaimScreen(
-            self.house,
-            profile=self.bridge.acting,
-            project_id=item.project_id if item else (profile.project_id if profile else None),
-            role=item.role if item else None,
-        )
-        self.push_screen(screen, self._claimed)
-
-    def _claimed(self, outcome: Any) -> None:
-        if outcome is None:
-            return
-
-        async def show() -> None:
-            await self.bridge.leases_changed()
-            self.bridge.reload()
-            if outcome.held is not None:
-                screen = self.cockpit_screen
-                screen.leases.present()
-                screen.leases.select(outcome.held.uid)
-                screen.go("leases")
-                tasks = plural(len(outcome.held.tasks), "task")
-                self.say(f"Claimed {tasks} for the {outcome.held.role} in {outcome.held.project_name}")
-
-        self.bridge.run("read the leases", show)
-
-    def act_app_menu(self) -> None:
-        windows.menu(self)
-
-    def act_app_palette(self) -> None:
-        windows.palette(self)
-
-    def act_app_copy(self) -> None:
-        windows.copies(self)
-
-    def act_app_reload(self) -> None:
-        self.draw_all()
-        self.bridge.reload()
-        self.say("Asking again", Tone.INFO)
-
-    def act_app_notices(self) -> None:
-        self.bridge.losses.seen()
-        self.bridge.mark("link")
-        windows.notices(self)
-
-    def act_app_undo(self) -> None:
-        async def take_back() -> None:
-            step = self.undo.pop()
-            if step is None:
-                text = "Nothing to take back: only what was done on this host can be, not what a server was asked"
-                self.say(text, Tone.INFO)
-                return
-            try:
-                await step.back()
-            except ExpbError:
-                self.undo.push(*step)
-                raise
-            self.say(f"Taken back: {step.done}")
-
-        self.bridge.run("take back what was done last", take_back)
-
-    def act_app_help(self) -> None:
-        windows.help_here(self)
-
-    def act_app_doctor(self) -> None:
-        windows.doctor(self)
-
-    def act_app_theme(self) -> None:
-        windows.themes(self)
-
     def use_theme(self, name: str) -> None:
         """Show everything in another theme. Raises ``FileProblem`` where it is broken."""
         if name == self.palette.name:
@@ -486,30 +377,6 @@ class CockpitApp(Acts, PaintedApp[None], inherit_bindings=False):
         textual = palette.textual()
         self.register_theme(textual)
         self.theme = textual.name
-
-    def act_app_cancel(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._last_cancel < _TWICE:
-            self._last_cancel = 0.0
-            self._ask_to_leave()
-            return
-        self._last_cancel = now
-        if not self.bridge.cancel():
-            self.say("Nothing is running; Ctrl+c again asks to leave", Tone.INFO)
-
-    def act_app_back(self) -> None:
-        if not self.cockpit_screen.back():
-            self._ask_to_leave()
-
-    def _ask_to_leave(self) -> None:
-        from expb_tui.tui.screens.leave import LeaveScreen
-
-        if not any(isinstance(screen, LeaveScreen) for screen in self.screen_stack):
-            question = LeaveScreen(self.bridge, lambda: heading.leaving(self.bridge))
-            self.push_screen(question, lambda yes: self.exit() if yes else None)
-
-    def act_app_quit(self) -> None:
-        self.exit(message=heading.farewell(self.bridge))
 
     def act_app_suspend(self) -> None:
         if self.in_editor or self._driver is None or not self._driver.can_suspend:
