@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from expb_tui.core.errors import ExpbError
 from expb_tui.core.leases.keeping import face_path
@@ -23,8 +23,9 @@ from expb_tui.present.cells import Tone
 from expb_tui.watch import link
 from expb_tui.watch.leases import LeaseWatch
 from expb_tui.watch.link import Link, LinkState
-from expb_tui.watch.notices import Notice, of_error, of_renewal
+from expb_tui.watch.notices import of_error, of_renewal
 from expb_tui.watch.pace import Pace, View
+from expb_tui.watch.teller import Teller
 
 if TYPE_CHECKING:
     from expb_tui.core.leases.model import HeldPackage
@@ -41,35 +42,6 @@ FIRST_ANSWER = 0.5
 """Seconds that the journal waits for the service's first answer, so that both do not load at once."""
 ASK_AGAIN = 30.0
 """How often a user profile asks who it is, in seconds: that is how a lost connection is noticed."""
-
-
-class Teller(Protocol):
-    """What the bridge asks of the application."""
-
-    @property
-    def covered(self) -> bool:
-        """A dialog stands over the panes: nothing is repainted."""
-        ...
-
-    def say(self, text: str, tone: Tone = Tone.OK) -> None:
-        """Tell the operator."""
-        ...
-
-    def complain(self, error: ExpbError) -> None:
-        """Tell the operator what failed."""
-        ...
-
-    def tell(self, notice: Notice) -> None:
-        """Keep a notice and show it."""
-        ...
-
-    def alarm(self, notice: Notice) -> None:
-        """Tell what must not be missed: with a bell, and into an editor too."""
-        ...
-
-    def crashed(self, error: BaseException, doing: str) -> None:
-        """Tell the operator of a fault of ours."""
-        ...
 
 
 class Bridge:
