@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from expb_tui.cli import diagnostics
 from expb_tui.core.errors import ExpbError, UsageError
-from expb_tui.core.text import clean, in_ascii, speaks_ascii_only
+from expb_tui.core.text import clean, in_ascii, lacks_signs, speaks_ascii_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -192,7 +192,8 @@ class Output:
         """The signs that can be written, and that the person's locale shows."""
         from expb_tui.present.cells import ASCII, UNICODE
 
-        return UNICODE if self.unicode and not speaks_ascii_only(os.environ) else ASCII
+        few = speaks_ascii_only(os.environ) or (self.terminal and lacks_signs(os.environ))
+        return UNICODE if self.unicode and not few else ASCII
 
     def _write(self, text: str) -> None:
         if not self.unicode:

@@ -110,6 +110,10 @@ def _nearest(char: str) -> str:
     return near if len(near) == cells and near.isprintable() else "?" * cells
 
 
+_FEW_SIGNS = frozenset({"linux", "cons25", "ansi", "vt52", "vt100", "vt102", "vt220"})
+"""The consoles of Linux and FreeBSD with their 256 or 512 glyphs, serial lines, and the terminals of old."""
+
+
 def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
     """Whether the locale names an encoding other than UTF-8; one that names nothing is taken for UTF-8.
 
@@ -118,6 +122,11 @@ def speaks_ascii_only(environ: Mapping[str, str]) -> bool:
     """
     encoding = _named_encoding(environ)
     return bool(encoding) and encoding.lower().replace("-", "") != "utf8"
+
+
+def lacks_signs(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is of a kind that shows few signs beyond ASCII, whatever the locale says."""
+    return environ.get("TERM", "") in _FEW_SIGNS
 
 
 def spoken_encoding(environ: Mapping[str, str]) -> str:

@@ -296,12 +296,16 @@ def find_all() -> tuple[list[Palette], list[FileProblem]]:
     return palettes, problems
 
 
+_WITHOUT_COLOUR = frozenset({"vt52", "vt100", "vt102", "vt220"})
+
+
 def default_name(environ: Mapping[str, str] = os.environ) -> str:
     """What to use where the settings name no theme.
 
-    ``NO_COLOR`` gives ``mono``; a terminal that announces neither true colour nor 256 colours gets its own sixteen.
+    ``NO_COLOR`` and the terminals of old give ``mono``; a terminal that announces neither true colour nor 256 colours
+    gets its own sixteen.
     """
-    if environ.get("NO_COLOR"):
+    if environ.get("NO_COLOR") or environ.get("TERM") in _WITHOUT_COLOUR:
         return "mono"
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or "256" in environ.get("TERM", ""):
         return "dark"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from expb_tui.core.text import clean, coarse, speaks_ascii_only
+from expb_tui.core.text import clean, coarse, lacks_signs, speaks_ascii_only
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,14 @@ from expb_tui.core.text import clean, coarse, speaks_ascii_only
 )
 def test_a_locale_that_names_another_encoding_gets_ascii(environ: dict[str, str], ascii_only: bool) -> None:
     assert speaks_ascii_only(environ) is ascii_only
+
+
+@pytest.mark.parametrize(
+    ("term", "few"),
+    [("linux", True), ("vt220", True), ("xterm-256color", False), ("tmux-256color", False), ("", False)],
+)
+def test_a_console_has_few_signs(term: str, few: bool) -> None:
+    assert lacks_signs({"TERM": term, "LANG": "en_GB.UTF-8"}) is few
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_an_unknown_name_is_an_error_with_a_guess() -> None:
         ({"COLORTERM": "truecolor"}, "dark"),
         ({"TERM": "xterm-256color"}, "dark"),
         ({"TERM": "linux"}, "ansi16"),
+        ({"TERM": "vt100"}, "mono"),
         ({"NO_COLOR": "", "TERM": "xterm"}, "ansi16"),
     ],
 )

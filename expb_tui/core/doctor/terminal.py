@@ -8,7 +8,7 @@ from pathlib import Path
 
 from expb_tui.core.doctor.model import Circumstances, Finding, State
 from expb_tui.core.doctor.terminals import known, named_by
-from expb_tui.core.text import speaks_ascii_only
+from expb_tui.core.text import lacks_signs, speaks_ascii_only
 
 _SMALLEST = (80, 24)
 _TERMINFO = ("/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo", "/usr/local/share/terminfo")
@@ -88,6 +88,9 @@ def _characters(here: Circumstances) -> Iterator[Finding]:
     if speaks_ascii_only(here.environ):
         says = "ASCII: the locale names no UTF-8, so signs and borders are drawn with ASCII"
         yield Finding("terminal.characters", State.WARN, says, "export LC_ALL=C.UTF-8")
+    elif lacks_signs(here.environ):
+        says = f"ASCII: a terminal of the kind {here.environ['TERM']} has few signs beyond it"
+        yield Finding("terminal.characters", State.OK, says)
     elif here.settings is not None and here.settings.icons == "ascii":
         yield Finding("terminal.characters", State.OK, f"ASCII, as {here.settings.source('icons')} asks")
     else:
