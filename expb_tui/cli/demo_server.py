@@ -95,8 +95,10 @@ def _folder(keep: str | None) -> Path:
 @contextmanager
 def _signals_unwind() -> Iterator[None]:
     """Signals leave through the ``finally`` blocks, so that the server ends and the folder goes."""
+    caught: list[int] = []
 
     def leave(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
@@ -105,6 +107,8 @@ def _signals_unwind() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if caught:  # where it met a destructor, Python has let nothing out
+        raise SystemExit(128 + caught[0])
 
 
 @contextmanager

@@ -81,7 +81,7 @@ from tests.support.desk import package_row
 async def main():
     journal = Journal(Path(sys.argv[1]))
     for number in range(10_000):
-        await journal.save_draft(f"wp-{sys.argv[2]}", f"task-{number}", {"n": number}, None)
+        await journal.save_draft(f"wp-{sys.argv[2]}", f"typed-{number}", {"n": number}, None)
         await journal.merge(package_row(f"wp-{sys.argv[2]}-{number}"))
         print(number, journal.version(), flush=True)
 
@@ -127,7 +127,7 @@ def test_processes_whose_journal_is_set_aside_under_their_hands_go_on_in_the_new
     for number in range(3):
         for each in range(said[number] + 1):
             assert f"wp-{number}-{each}" in packages
-            assert (f"wp-{number}", f"task-{each}") in drafts
+            assert (f"wp-{number}", f"typed-{each}") in drafts
 
 
 def test_a_keeper_goes_on_in_the_new_journal(drill: Drill) -> None:

@@ -42,6 +42,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("expb_tui.core.leases.renewer._STEP", 0.02)
     monkeypatch.setattr("expb_tui.core.leases.renewer._SHORTEST_STEP", 0.01)
     monkeypatch.setattr("expb_tui.core.leases.saving._GATHER", 0.01)
+    monkeypatch.setattr("expb_tui.core.leases.renewer._JOURNAL_WAIT", PATIENCE)
 
 
 class Process:

@@ -158,11 +158,16 @@ class Renewer:
         return _STEP if soonest is None else max(_SHORTEST_STEP, soonest)
 
     async def _refresh(self) -> None:
-        """Take in what others wrote; a journal that is slow to tell is not waited for."""
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._schedule.refresh(self._saver.unsaved))
-        done, _ = await asyncio.wait({self._refreshing}, timeout=_JOURNAL_WAIT)
-        if done:
+        """Take in what others wrote until now; a journal that is slow to tell is not waited for."""
+        loop = asyncio.get_running_loop()
+        until, since_now = loop.time() + _JOURNAL_WAIT, False
+        while not since_now:
+            since_now = self._refreshing is None  # one that began before tells nothing of the turns just taken
+            if self._refreshing is None:
+                self._refreshing = asyncio.create_task(self._schedule.refresh(self._saver.unsaved))
+            done, _ = await asyncio.wait({self._refreshing}, timeout=max(0.0, until - loop.time()))
+            if not done:
+                return
             task, self._refreshing = self._refreshing, None
             task.result()
 
