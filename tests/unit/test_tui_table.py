@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
 from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -15,7 +17,7 @@ from expb_tui.present.cells import Cell, Column, Row, Table, Tone
 from expb_tui.tui import theme
 from expb_tui.tui.widgets.line_table import LineTable
 from expb_tui.tui.widgets.line_text import LineText
-from expb_tui.tui.widgets.lines import words
+from expb_tui.tui.widgets.lines import shortened, width_of, words
 from expb_tui.tui.widgets.look import Look
 
 COLUMNS = (Column("LEFT", 5, "right"), Column("NAME"), Column("ROLE"), Column("NOTE"))
@@ -306,6 +308,15 @@ async def test_columns_keep_their_width_when_the_same_rows_change_places() -> No
         widget.set_table(Table(COLUMNS, (row(2), row(1, "75s"))))
         await pilot.pause()
         assert screen(pilot)[1].index("NAME") == before
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "  ", "93 tasks", "! stale", "日本"]), st.sampled_from(list(Tone)))),
+    st.integers(-9, 40),
+)
+def test_whatever_the_border_has_to_say_it_fits(pieces: list[tuple[str, Tone]], width: int) -> None:
+    line = shortened(tuple(Cell(*piece) for piece in pieces), width, "⋯")
+    assert sum(width_of(cell.text) for cell in line) <= max(0, width)
 
 
 async def test_the_border_says_what_warns_before_anything_else() -> None:

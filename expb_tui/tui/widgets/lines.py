@@ -70,8 +70,8 @@ def shortened(line: Line, width: int, more: str) -> Line:
         least = min(map(urgency, parts))
         parts.pop(max(place for place, part in enumerate(parts) if urgency(part) == least))
     if size(parts) > width:
-        (cell, *_) = parts[0]
-        return (Cell(fit(cell.text, width, more), cell.tone),) if urgency(parts[0]) and width > _SIGN else ()
+        urgent = [cell for cell in parts[0] if cell.tone in _URGENT]
+        return (Cell(fit(urgent[0].text, width, more), urgent[0].tone),) if urgent and width > _SIGN else ()
     apart = Cell(" " * _APART, Tone.DIM)
     return tuple(cell for place, part in enumerate(parts) for cell in ([apart, *part] if place else part))
 
