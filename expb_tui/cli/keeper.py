@@ -69,9 +69,10 @@ def _detached(ctx: click.Context, stay: bool) -> int:
 
     try:
         start.run(folder, settings, stay=stay, say=log.say, ready=lambda: tell({"kind": "started"}))
-    except start.AlreadyRuns as error:
-        tell({"kind": "running", "what": error.what, "cause": error.cause, "next_step": error.next_step})
     except ExpbError as error:
+        if error.code == start.AlreadyRuns.code:
+            tell({"kind": "running", "what": error.what, "cause": error.cause, "next_step": error.next_step})
+            return 0
         log.say(str(error))
         tell(
             {

@@ -202,7 +202,15 @@ async def test_only_this_user_may_ask(tmp_path: Path) -> None:
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
         assert stat.S_IMODE((folder / "keeper.state").stat().st_mode) == 0o600
         assert (await ask(folder, "nonsense"))["ok"] is False
-        for line in (b"", b"\n", b"[1]\n", b"{\n", b"\xff" * 100 + b"\n", b'{"op": "lend", "token": 3}\n'):
+        for line in (
+            b"",
+            b"\n",
+            b"[1]\n",
+            b"{\n",
+            b"\xff" * 100 + b"\n",
+            b"[" * 900_000 + b"\n",
+            b'{"op": "lend", "token": 3}\n',
+        ):
             reader, writer = await asyncio.open_unix_connection(str(socket))
             writer.write(line)
             writer.write_eof()
