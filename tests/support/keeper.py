@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from expb_tui import __version__
+from expb_tui.core.keeper.control import SOCKET_NAME
 from expb_tui.core.keeper.state import KeeperState, look
 from expb_tui.core.leases.desk import Desk
 from expb_tui.core.leases.journal import Journal
@@ -87,6 +88,7 @@ class KeeperProcess:
 
     def at_work(self) -> KeeperState:
         """Until it has said its first word."""
+        until((self.folder / SOCKET_NAME).exists, bool, self.describe)
         return until(lambda: self.state, lambda state: state.running and state.pid == self.process.pid, self.describe)
 
     def describe(self) -> str:

@@ -20,6 +20,7 @@ from expb_tui.core.errors import ExpbError
 from expb_tui.core.keeper.state import look
 
 SOCKET_NAME = "keeper.sock"
+_MADE_NAME = "keeper.new"
 _LONGEST = 100
 """Bytes of a path that fit into a socket's address everywhere (108 on Linux, 104 elsewhere)."""
 _LIMIT = 1 << 20
@@ -60,13 +61,15 @@ class Control:
 
     async def start(self) -> None:
         """Listen. Raises ``OSError``."""
-        with suppress(FileNotFoundError):
-            (self._folder / SOCKET_NAME).unlink()
+        made = self._folder / _MADE_NAME
+        made.unlink(missing_ok=True)
         with _address(self._folder) as path:
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                listener.bind(path)  # the folder is 0700, so nobody comes between this and the next line
-                (self._folder / SOCKET_NAME).chmod(0o600)
+                listener.bind(str(Path(path).with_name(_MADE_NAME)))  # nobody else comes into the folder, it is 0700
+                made.chmod(0o600)
+                listener.listen()
+                made.rename(self._folder / SOCKET_NAME)  # whoever finds it is heard
                 self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_LIMIT)
             except BaseException:
                 listener.close()
