@@ -23,6 +23,7 @@ class Refusals:
     def __init__(self, profile_file: str | Path) -> None:
         self._file = str(profile_file)
         self._folder = state_dir() / _FOLDER
+        self._paths: dict[str, str] = {}
 
     def add(self, profile: Profile) -> None:
         """The service does not accept the saved credential of ``profile``, and nothing newer is saved."""
@@ -34,9 +35,12 @@ class Refusals:
             os.replace(fresh, path)
 
     def clear(self, profile: Profile) -> None:
-        """It was accepted."""
+        """It was accepted. Microseconds where nothing was refused: the keeper asks after each renewal."""
+        name = profile.name
+        if name not in self._paths:
+            self._paths[name] = str(self._path(profile))
         with suppress(OSError):
-            self._path(profile).unlink()
+            os.unlink(self._paths[name])
 
     def has(self, profile: Profile) -> bool:
         """The credential that is saved now is the one that was refused last."""
