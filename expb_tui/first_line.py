@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 
 from expb_tui import __version__
-from expb_tui.core.text import clean, in_ascii, lacks_signs, speaks_ascii_only
+from expb_tui.core.text import clean, in_ascii, wants_ascii
 
 _OPEN = "\x1b[?1049h\x1b[?25l\x1b[2J\x1b[H"
 _CLOSE = "\r\x1b[2K\x1b[?25h\x1b[?1049l"
@@ -39,9 +39,7 @@ def words(profile: str | None) -> str:
 
 def joined(*parts: str) -> str:
     """The program and ``parts`` as one line, in the characters that the terminal can show."""
-    fancy = (sys.stdout.encoding or "").lower().startswith("utf") and not (
-        speaks_ascii_only(os.environ) or lacks_signs(os.environ)
-    )
+    fancy = (sys.stdout.encoding or "").lower().startswith("utf") and not wants_ascii(os.environ)
     if not fancy:
         return in_ascii(" - ".join((f"expb-tui {__version__}", *parts)))
     return " · ".join((f"expb-tui {__version__}", *parts)) + "…"

@@ -129,6 +129,11 @@ def lacks_signs(environ: Mapping[str, str]) -> bool:
     return environ.get("TERM", "") in _FEW_SIGNS
 
 
+def wants_ascii(environ: Mapping[str, str]) -> bool:
+    """Whether signs and borders are to be drawn with ASCII on this terminal."""
+    return speaks_ascii_only(environ) or lacks_signs(environ)
+
+
 def spoken_encoding(environ: Mapping[str, str]) -> str:
     """How keys come in: the locale's encoding, where Python knows it and it leaves ASCII alone, else UTF-8."""
     import codecs

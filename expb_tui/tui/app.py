@@ -25,7 +25,7 @@ from expb_tui.core.signals import (
     remove,
     stop_process,
 )
-from expb_tui.core.text import lacks_signs, speaks_ascii_only
+from expb_tui.core.text import wants_ascii
 from expb_tui.present.cells import Tone
 from expb_tui.tui import bell, heading, theme
 from expb_tui.tui.actions import ACTIONS, BY_ID, Action, Keymap, bindings
@@ -89,7 +89,7 @@ class CockpitApp(GlobalActs, Acts, PaintedApp[None], inherit_bindings=False):
         settings = house.settings
         self.read_only = settings.read_only
         self.keymap = Keymap(settings.keys)
-        self.ascii_only = settings.icons == "ascii" or speaks_ascii_only(os.environ) or lacks_signs(os.environ)
+        self.ascii_only = settings.icons == "ascii" or wants_ascii(os.environ)
         self.wants_mouse = settings.mouse == "on" or (settings.mouse == "auto" and not _remote())
         self.notices = Notices()
         self.undo = Undo()

@@ -144,6 +144,18 @@ async def test_where_the_successor_dies_the_old_one_goes_on(tmp_path: Path) -> N
             assert await asyncio.to_thread(old.wait) == 0
 
 
+async def test_a_stop_counts_while_a_successor_is_waited_for(tmp_path: Path) -> None:
+    environ = keeper_environment(tmp_path)
+    with keeper(environ) as old:
+        await asyncio.to_thread(old.at_work)
+        told = await ask(old.folder, "hand-over", {"version": "99.0", "stay": False})
+        assert told["ok"]
+        await until_async(lambda: old.state.running, lambda running: not running)
+        old.send(signal.SIGTERM)
+        assert await asyncio.to_thread(old.wait) == 0
+        assert "goes on" not in old.words
+
+
 async def test_one_that_stays_takes_over_from_one_that_would_end(tmp_path: Path) -> None:
     environ = keeper_environment(tmp_path)
     with keeper(environ) as passing:

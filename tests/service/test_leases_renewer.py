@@ -473,6 +473,30 @@ async def test_a_journal_that_does_not_answer_holds_up_no_renewal(
         assert {held.state for held in await one.desk.held()} == {LeaseState.ACTIVE}
 
 
+async def test_one_that_is_ended_while_it_looks_begins_no_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = MovingClock()
+    async with TimedUpstream(clock).running() as upstream, process(tmp_path, upstream.url, clock=clock) as one:
+        await one.claim()
+        renewer = one.renewer()
+        looking = asyncio.Event()
+        async with running(renewer):
+            await eventually(lambda: renewer.keeps == 1)
+
+            async def slow(_: Any) -> None:
+                if renewer.next_due() == 0:
+                    looking.set()
+                    await asyncio.sleep(PATIENCE)
+
+            monkeypatch.setattr(renewer._schedule, "refresh", slow)
+            clock.ahead += 45.0
+            await asyncio.wait_for(looking.wait(), PATIENCE)
+        await asyncio.sleep(0.1)
+        assert renewer.busy == 0
+        assert not upstream.seen("POST", "renewals")
+
+
 async def test_a_fault_of_ours_in_one_look_does_not_end_the_keeping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

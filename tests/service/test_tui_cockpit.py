@@ -201,6 +201,9 @@ async def test_read_only_hides_whatever_changes_the_server(folder: Path, server:
     async with piloted(house_in(folder, read_only=True)) as cockpit:
         text = await cockpit.wait_for("read-only", "polling")
         assert "C Claim" not in text
+        assert "asks for one" not in text
+        await cockpit.press("pane.work")
+        assert "C asks" not in await cockpit.wait_for("read-only: nothing is claimed from it")
         await cockpit.press("work.claim")
         assert not cockpit.app.covered
         await cockpit.press("app.palette")

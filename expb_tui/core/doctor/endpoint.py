@@ -14,7 +14,8 @@ from expb_tui.core.api.endpoint import check_endpoint, is_loopback
 from expb_tui.core.api.failures import ApiProblem
 from expb_tui.core.doctor.model import Circumstances, Finding, State
 from expb_tui.core.errors import ExpbError, SignInNeeded
-from expb_tui.core.profiles.session import REFRESH_AHEAD, Session, endpoint_for
+from expb_tui.core.profiles.environment import endpoint_for
+from expb_tui.core.profiles.session import REFRESH_AHEAD, Session
 from expb_tui.core.settings import Settings
 
 if TYPE_CHECKING:

@@ -154,9 +154,9 @@ class Keeper:
         await self._control.aclose()
         self._publish(end="handed over")
         self._lock.release()  # renewals hold the packages' own locks, so that two keepers do not meet
-        while not is_held(path):
-            if self._clock.ticks() >= until:
-                break
+        while not is_held(path) and self._clock.ticks() < until:
+            if self._end != "handed over":
+                return False
             await asyncio.sleep(_GLANCE)
         try:
             self._lock = take(path, timeout=0.0)
@@ -186,8 +186,8 @@ class Keeper:
         self._lock.release()
 
     def stop(self, end: End = "stopped") -> None:
-        """End soon."""
-        self._end = self._end or end
+        """End soon. Whoever stops it means it, while it waits for a successor too."""
+        self._end = end if end == "stopped" else self._end or end
         self._wake.set()
 
     # What there is to keep

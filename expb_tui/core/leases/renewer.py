@@ -151,9 +151,11 @@ class Renewer:
         try:
             # Now that these turns are ours: somebody else may have renewed before they were.
             await self._refresh()
-        finally:
-            # What cannot be looked up, or not in time, is renewed all the same (hazards 5).
+        except Exception:
+            # What cannot be looked up is renewed all the same (hazards 5); not so where this is cancelled.
             self._begin(ready)
+            raise
+        self._begin(ready)
         soonest = self._schedule.next_look()
         return _STEP if soonest is None else max(_SHORTEST_STEP, soonest)
 

@@ -13,7 +13,8 @@ from expb_tui.core.api.failures import ApiProblem, RequestFailure
 from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.document import Profile
-from expb_tui.core.profiles.session import Session, endpoint_for
+from expb_tui.core.profiles.environment import endpoint_for
+from expb_tui.core.profiles.session import Session
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings

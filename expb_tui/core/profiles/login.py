@@ -18,8 +18,8 @@ from expb_tui.core.errors import ExpbError, UsageError
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.agents import register_agent, save_agent_token, use_project
 from expb_tui.core.profiles.document import Profile
+from expb_tui.core.profiles.environment import endpoint_for
 from expb_tui.core.profiles.ledger import Ledger
-from expb_tui.core.profiles.session import endpoint_for
 from expb_tui.core.profiles.store import ProfileStore
 from expb_tui.core.secret import SecretStr
 from expb_tui.core.settings import Settings, load_settings

@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from expb_tui.core import faults
@@ -25,6 +24,7 @@ from expb_tui.core.clock import SYSTEM_CLOCK, Clock
 from expb_tui.core.errors import ExpbError, FileProblem, SignInNeeded, UsageError
 from expb_tui.core.profiles import secrets
 from expb_tui.core.profiles.document import Profile, Profiles
+from expb_tui.core.profiles.environment import environment_token
 from expb_tui.core.profiles.ledger import Ledger
 from expb_tui.core.profiles.refusals import Refusals
 from expb_tui.core.profiles.store import ProfileStore
@@ -393,30 +393,6 @@ class Session:
             )
         self._refusals.add(self.profile)
         return secrets.sign_in_needed(self.profile, cause)
-
-
-def endpoint_for(store: ProfileStore, profile: str, named: str | None) -> str:
-    """Where signing in to ``profile`` goes: ``named``, else ``EXPBENCH_API_SERVER``, else its own, else the service."""
-    saved = store.read().by_name.get(profile)
-    return named or os.environ.get("EXPBENCH_API_SERVER") or (saved and saved.endpoint) or DEFAULT_ENDPOINT
-
-
-def environment_token() -> SecretStr | None:
-    """``EXPBENCH_AGENT_TOKEN``, else the content of the file that ``EXPBENCH_AGENT_TOKEN_FILE`` names; never stored."""
-    token = os.environ.get("EXPBENCH_AGENT_TOKEN", "").strip()
-    path = os.environ.get("EXPBENCH_AGENT_TOKEN_FILE")
-    if not token and path:
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                f"{path} cannot be read",
-                cause=str(error.strerror if isinstance(error, OSError) else error),
-                next_step="Correct EXPBENCH_AGENT_TOKEN_FILE, or unset it",
-            ) from error
-        if not token:
-            raise UsageError(f"{path} holds no token", next_step="Correct EXPBENCH_AGENT_TOKEN_FILE, or unset it")
-    return SecretStr(token) if token else None
 
 
 def _credential_of(profile: Profile) -> tuple[object, ...]:

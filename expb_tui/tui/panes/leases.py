@@ -52,9 +52,10 @@ class LeasesPane(TablePane):
             return error_lines(self.bridge.held_problem)
         if self.bridge.held is None:
             return (sentence(("Reading this host's journal.", Tone.DIM)),)
+        claims = [(self.key("work.claim"), "asks for one, for the agent that you act as")]
         return invitation(
             "This host holds no work package.",
-            (self.key("work.claim"), "asks for one, for the agent that you act as"),
+            *(claims if not self.cockpit.read_only else ()),
             (self.key("lease.receipts"), "shows what was submitted from here before"),
             more=("What a command or another cockpit claims on this host appears here too.",),
         )

@@ -168,6 +168,8 @@ class WorkPane(TablePane):
             return ()
         wanted = self._wanted == rows.key(item)
         if item.available and not wanted:
+            if self.cockpit.read_only:
+                return (sentence(("This cockpit is read-only: nothing is claimed from it.", Tone.DIM)),)
             return (
                 sentence((self.key("work.claim"), Tone.ACCENT), " asks for a package of this role."),
                 sentence(("An offer reserves nothing: the answer may be empty if somebody is quicker.", Tone.DIM)),
@@ -213,9 +215,8 @@ class WorkPane(TablePane):
         hidden = [cause for cause in causes if cause.answer.value not in ("ok", "blocking")]
         lines: list[Line] = []
         if item.available:
-            lines.append(
-                sentence(f"{plural(item.available, 'task')} to claim: ", (self.key("work.claim"), Tone.ACCENT), ".")
-            )
+            key = "" if self.cockpit.read_only else f": {self.key('work.claim')}"
+            lines.append(sentence(f"{plural(item.available, 'task')} to claim", (key, Tone.ACCENT), "."))
         elif blocking:
             lines.append(sentence(f"Why there is no work for the {clean(item.role)}:"))
         elif hidden:
