@@ -303,5 +303,7 @@ async def test_a_journal_that_cannot_be_written_does_not_stop_renewals(
         async with asyncio.timeout(10):
             while not (held := await desk.get(claim.held.uid)).usable:
                 await asyncio.sleep(0.05)
-        keeper.cancel()
-        assert (await desk.journal.tokens())[0].get_secret_value() == upstream.tokens[held.uid]
+            keeper.cancel()
+            # A renewal may be under way at any moment of so short a lease; what it brought is journaled.
+            while (await desk.journal.tokens())[0].get_secret_value() != upstream.tokens[held.uid]:
+                await asyncio.sleep(0.05)
