@@ -183,6 +183,24 @@ async def test_a_newer_journal_is_refused_and_the_running_one_left_alone(tmp_pat
         assert running.state.running
 
 
+async def test_a_newer_journal_is_refused_though_it_is_busy_for_a_moment(tmp_path: Path) -> None:
+    environ = keeper_environment(tmp_path)
+    path = state_folder(environ) / "journal.db"
+    journal = Journal(path)
+    await journal.packages()
+    await journal.aclose()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version + 1}")
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("BEGIN EXCLUSIVE")  # nobody else can even read
+        with keeper(environ) as refused:
+            await asyncio.sleep(1.5)
+            db.execute("ROLLBACK")
+            assert await asyncio.to_thread(refused.wait) == 1
+            assert "written by a newer expb-tui" in refused.words
+
+
 async def test_a_journal_that_takes_nothing_is_said_and_nothing_is_handed_over(tmp_path: Path) -> None:
     """Renewal comes first (hazards 5): answers stay in memory, which a successor would not have."""
     async with operator(tmp_path) as who:
